@@ -15,7 +15,8 @@ import os
 import re
 import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import takewhile, zip_longest
 from pathlib import Path
 
@@ -176,14 +177,22 @@ def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
     return True
 
 
-def wait_for_lock(handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False) -> None:
-    """Take a lock that others hold only for moments. A holder that was stopped (Ctrl-Z) may never release it."""
+@contextmanager
+def locked(
+    handle: int, path: str | Path, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False
+) -> Iterator[int]:
+    """Lock an open file or folder, which others hold only for moments, and close it after the block. A holder that was
+    stopped (Ctrl-Z) may never release it."""
     until = time.monotonic() + patience_s
-    while not try_lock(handle, path, shared=shared):
-        if time.monotonic() >= until:
-            step = "Try again; if it stays locked, end the process that holds the lock"
-            raise Busy(f"{path} is locked by another process", step)
-        time.sleep(_LOCK_RETRY_S)
+    try:
+        while not try_lock(handle, path, shared=shared):
+            if time.monotonic() >= until:
+                step = "Try again; if it stays locked, end the process that holds the lock"
+                raise Busy(f"{path} is locked by another process", step)
+            time.sleep(_LOCK_RETRY_S)
+        yield handle
+    finally:
+        os.close(handle)
 
 
 # --- the folder of a project -----------------------------------------------------------------------------------------

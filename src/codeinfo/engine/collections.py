@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source, without_odd_names
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
+    locked,
     open_private,
     private_folder,
     read_private,
@@ -38,7 +39,6 @@ from codeinfo.files import (
     replace_file,
     resolve_root,
     sweep_temporary,
-    wait_for_lock,
     write_private,
 )
 from codeinfo.globs import match_globs
@@ -144,8 +144,7 @@ class CollectionList:
         """Read and write the user's list, or a project's, under a lock that the user's other processes share."""
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
-        with open(open_private(lock, os.O_RDWR), "rb") as file:
-            wait_for_lock(file.fileno(), lock)
+        with locked(open_private(lock, os.O_RDWR), lock):
             yield lambda listed: replace_file(self._list, collections.write_user_list(listed).encode())
 
 
@@ -301,15 +300,9 @@ def lock_written(home: Path) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _lock_home(home: Path) -> Iterator[None]:
+def _lock_home(home: Path) -> AbstractContextManager[int]:
     """The lock of those who change the documents of a collection."""
-    handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        wait_for_lock(handle, home)
-        yield
-    finally:
-        os.close(handle)
+    return locked(os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), home)
 
 
 def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
@@ -462,13 +460,10 @@ def _find_open_to_others(index: CodeIndex, paths: Iterable[str]) -> set[str]:
 
 def _is_published(index: CodeIndex, manifest: str) -> bool | None:
     """Whether a package can be installed by others; None without a manifest."""
-    file = index.graph.files.get(manifest)
-    if file is None:
+    if manifest not in index.graph.files:
         return None
-    with suppress(ValueError):
-        read = json.loads(index.lines(file.file_id).whole_text())
-        return isinstance(read, dict) and not read.get("private") and bool({"main", "module", "exports"} & read.keys())
-    return False
+    read = index.resolver.tree.config(manifest)
+    return not read.get("private") and bool({"main", "module", "exports"} & read.keys())
 
 
 def _is_taken_by_another_name(

@@ -20,7 +20,6 @@ from msgspec import Struct
 from codeinfo.cache import group_by_key
 from codeinfo.config import parse_toml
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, components, cycles, part_of
 from codeinfo.graph.reach import ROUTE
@@ -29,7 +28,7 @@ from codeinfo.graph.uses import declared_types
 from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.ecmascript import EcmascriptImports
 from codeinfo.languages.manifests import package_name, read_cargo
-from codeinfo.languages.model import FileFacts, Tree, get_language, language_family
+from codeinfo.languages.model import FileFacts, Tree, ancestors, get_language, language_family
 from codeinfo.model import Definition, FileKind
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
 from codeinfo.ports import FileLines
@@ -216,7 +215,7 @@ def _take_turns(rows: Iterable[Sequence[str]]) -> list[str]:
 
 def _nearest(packages: Collection[str], path: str) -> str:
     """The innermost of some folders that contains a path; the top folder contains all."""
-    return max((folder for folder in packages if lies_below(path, folder)), key=len, default="")
+    return next((folder for folder in ancestors(posixpath.dirname(path)) if folder in packages), "")
 
 
 def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:

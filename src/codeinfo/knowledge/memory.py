@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
-from codeinfo.files import read_regular, replace_file, sweep_temporary, wait_for_lock
+from codeinfo.files import locked, read_regular, replace_file, sweep_temporary
 from codeinfo.knowledge.history import COMMIT_DAYS
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
@@ -328,16 +328,13 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
     except OSError as error:
         refused = UsageError(f"{root / FOLDER} cannot be used: {error.strerror}", next_step="It must be a folder")
         raise environment_error(error, str(root / FOLDER)) or refused from error
-    try:
-        wait_for_lock(folder, root / FOLDER)
+    with locked(folder, root / FOLDER):
         sweep_temporary(folder, NAME)
         before = read_memories(root)
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:
             _write(folder, root, after)
-    finally:
-        os.close(folder)
-    return before
+        return before
 
 
 def _write(folder: int, root: Path, memories: Sequence[Memory]) -> None:

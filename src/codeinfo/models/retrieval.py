@@ -13,6 +13,7 @@ import threading
 import time
 import zlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -104,33 +105,35 @@ class OpenAIEmbedder:
             payload["dimensions"] = self._endpoint.dimension
 
         def read(reply: Any) -> Vectors:
-            return _unit_rows(_rows_in_order(reply, len(batch)), self._dimension)
+            sent = reply.get("data") if isinstance(reply, dict) else None
+            entries = _in_order(sent, len(batch), "vectors", ordered=True)
+            return _unit_rows([entry.get("embedding") for entry in entries], self._dimension)
 
         vectors = self._client.ask("/embeddings", payload, read, _LARGEST_EMBEDDINGS)
         self._dimension = vectors.shape[1]
         return vectors
 
 
-def _rows_in_order(reply: Any, count: int) -> list[list[Any]]:
-    """The vectors by their `index`: endpoints may answer in any order."""
-    data = reply.get("data") if isinstance(reply, dict) else None
-    if not isinstance(data, list):
-        raise Fault(Kind.BAD_REPLY, "no list of embeddings in it")
-    rows: dict[int, list[Any]] = {}
-    for position, item in enumerate(data):
-        vector = item.get("embedding") if isinstance(item, dict) else None
-        index = item.get("index", position) if isinstance(item, dict) else None
-        if not isinstance(vector, list) or not isinstance(index, int) or index in rows:
-            raise Fault(Kind.BAD_REPLY, f"entry {position} is not one vector with an index of its own")
-        rows[index] = vector
-    missing = [index for index in range(count) if index not in rows]
-    if missing or len(rows) != count:
-        raise Fault(Kind.BAD_REPLY, f"{len(rows)} vectors for {count} texts, text {missing[0] if missing else count}")
-    return [rows[index] for index in range(count)]
+def _in_order(listed: Any, count: int, what: str, *, ordered: bool) -> list[dict[str, Any]]:
+    """The entries of a reply by their `index`: endpoints may answer in any order. `ordered`: one may have none, and is
+    then where it belongs."""
+    if not isinstance(listed, list):
+        raise Fault(Kind.BAD_REPLY, f"no list of {what} in it")
+    entries: dict[int, dict[str, Any]] = {}
+    for position, item in enumerate(listed):
+        index = item.get("index", position if ordered else None) if isinstance(item, dict) else None
+        if type(index) is not int or index in entries or not 0 <= index < count:
+            raise Fault(Kind.BAD_REPLY, f"entry {position} has no index of its own within 0..{count - 1}")
+        entries[index] = item
+    if len(entries) != count:
+        raise Fault(Kind.BAD_REPLY, f"{len(entries)} {what} for {count} texts")
+    return [entries[index] for index in range(count)]
 
 
-def _unit_rows(rows: list[list[Any]], dimension: int) -> Vectors:
+def _unit_rows(rows: list[Any], dimension: int) -> Vectors:
     """Float32 rows of unit length; a row that cannot be normalised is refused, never repaired."""
+    if not all(isinstance(row, list) for row in rows):
+        raise Fault(Kind.BAD_REPLY, "an embedding is not a list of numbers")
     wanted = dimension or len(rows[0])
     for index, row in enumerate(rows):
         if any(isinstance(number, list) for number in row):
@@ -203,7 +206,7 @@ class EndpointReranker:
         if not texts:
             return []
         payload = self._payload(query, [text[: self._endpoint.text_chars] or " " for text in texts])
-        scores = self._client.ask("/rerank", payload, lambda sent: _scores_in_order(sent, len(texts)), _LARGEST_SCORES)
+        scores = self._client.ask("/rerank", payload, partial(_read_scores, len(texts)), _LARGEST_SCORES)
         self._sends_logits = self._sends_logits or any(not 0 <= score <= 1 for score in scores)
         return [sigmoid(score) for score in scores] if self._sends_logits else scores
 
@@ -217,21 +220,10 @@ class EndpointReranker:
         return {"model": self._endpoint.model, "query": query, "documents": texts, "top_n": len(texts)}
 
 
-def _scores_in_order(reply: Any, count: int) -> list[float]:
-    """The scores by their `index`: endpoints answer best first. TEI sends a bare list and names a score `score`."""
-    results = reply.get("results") if isinstance(reply, dict) else reply
-    if not isinstance(results, list):
-        raise Fault(Kind.BAD_REPLY, "no list of results in it")
-    scores: dict[int, float] = {}
-    for position, item in enumerate(results):
-        index = item.get("index") if isinstance(item, dict) else None
-        score = item.get("relevance_score", item.get("score")) if isinstance(item, dict) else None
-        if type(index) is not int or index in scores or not 0 <= index < count:
-            raise Fault(Kind.BAD_REPLY, f"result {position} has no index of its own within 0..{count - 1}")
-        scores[index] = _number(score, index)
-    if len(scores) != count:
-        raise Fault(Kind.BAD_REPLY, f"{len(scores)} scores for {count} texts")
-    return [scores[index] for index in range(count)]
+def _read_scores(count: int, reply: Any) -> list[float]:
+    """TEI sends a bare list and names a score `score`."""
+    entries = _in_order(reply.get("results") if isinstance(reply, dict) else reply, count, "scores", ordered=False)
+    return [_number(one.get("relevance_score", one.get("score")), index) for index, one in enumerate(entries)]
 
 
 def _number(score: Any, index: int) -> float:

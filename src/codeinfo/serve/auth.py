@@ -30,7 +30,7 @@ from msgspec import Struct
 
 from codeinfo.config import LOOPBACK
 from codeinfo.errors import CodeInfoError, UsageError, error_json
-from codeinfo.files import open_private, private_folder, read_secret, replace_file, wait_for_lock
+from codeinfo.files import locked, open_private, private_folder, read_secret, replace_file
 from codeinfo.model import dumps
 
 Scope = MutableMapping[str, Any]
@@ -117,14 +117,13 @@ def public_origin(url: str) -> tuple[str, frozenset[str]]:
 def own_token(data_dir: Path) -> str:
     """This user's token: generated once, stored in a file that only they can read."""
     path = private_folder(data_dir) / TOKEN_FILE
-    with open(open_private(path, os.O_RDWR), "r+b", buffering=0) as file:
-        wait_for_lock(file.fileno(), path)  # two servers starting at once agree on one token
-        token = (file.read(1000) or b"").decode("ascii", "replace").strip()
+    with locked(open_private(path, os.O_RDWR), path) as file:  # two servers starting at once agree on one token
+        token = os.read(file, 1000).decode("ascii", "replace").strip()
         if len(token) < LEAST_OWN_TOKEN or not token.isprintable():  # new, or cut or emptied by a full disk or a crash
             token = secrets.token_urlsafe(32)
-            file.truncate(0)
-            os.pwrite(file.fileno(), token.encode(), 0)
-            os.fsync(file.fileno())
+            os.truncate(file, 0)
+            os.pwrite(file, token.encode(), 0)
+            os.fsync(file)
     return token
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexTooNew, NotFound, UsageError
-from codeinfo.files import open_private, private_folder, touch_private, wait_for_lock
+from codeinfo.files import locked, open_private, private_folder, touch_private
 from codeinfo.model import NextStep, dumps, to_run
 from codeinfo.operations import answers as ops
 from codeinfo.operations.clients import IngestRun
@@ -115,36 +115,26 @@ class UserFile(UserData):
     # --- locks that the kernel lets go of when the process dies ---
 
     @contextmanager
-    def lock(self, name: str) -> Iterator[bool]:
-        handle = self._take_lock(name, LOCK_PATIENCE_S)
-        try:
-            yield handle is not None
-        finally:
-            if handle is not None:
-                os.close(handle)
-
-    def is_locked(self, name: str) -> bool:
-        handle = self._take_lock(name, 0)
-        if handle is not None:
-            os.close(handle)
-        return handle is None
-
-    def drop_lock(self, name: str) -> None:
-        (self._path.parent / name).unlink(missing_ok=True)
-
-    def _take_lock(self, name: str, patience: float) -> int | None:
+    def lock(self, name: str, patience_s: float = LOCK_PATIENCE_S) -> Iterator[bool]:
         path = self._path.parent / name
         with translate_errors(self._path.parent, DATA, self._path.name):
             private_folder(path.parent, self._path.parent)
             handle = open_private(path, os.O_RDWR)
-        try:
-            wait_for_lock(handle, path, patience)
-            return handle
-        except BaseException as error:
-            os.close(handle)
-            if isinstance(error, Busy):
-                return None
-            raise
+        with ExitStack() as held:
+            try:
+                held.enter_context(locked(handle, path, patience_s))
+            except Busy:
+                is_held = False
+            else:
+                is_held = True
+            yield is_held
+
+    def is_locked(self, name: str) -> bool:
+        with self.lock(name, 0) as held:
+            return not held
+
+    def drop_lock(self, name: str) -> None:
+        (self._path.parent / name).unlink(missing_ok=True)
 
 
 _MIGRATIONS_TABLE = "CREATE TABLE IF NOT EXISTS migrations(name TEXT PRIMARY KEY, made_at TEXT NOT NULL)"

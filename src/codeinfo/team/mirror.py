@@ -9,7 +9,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from codeinfo.collections import HostPolicy
 from codeinfo.errors import NotFound, ProviderError
-from codeinfo.files import LOCK_PATIENCE_S, open_private, private_folder, read_secret, try_lock, wait_for_lock
+from codeinfo.files import LOCK_PATIENCE_S, locked, open_private, private_folder, read_secret, try_lock
 from codeinfo.sources import git
 from codeinfo.store.layout import bytes_under
 from codeinfo.team.access import identity_of
@@ -127,13 +127,11 @@ class Mirror(Struct, frozen=True):
         """What its remote calls HEAD."""
         return git.remote_head(self.mirrors.remote(self.url))
 
-    @contextmanager
-    def _lock(self, name: str, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False) -> Iterator[int]:
+    def _lock(
+        self, name: str, patience_s: float = LOCK_PATIENCE_S, *, shared: bool = False
+    ) -> AbstractContextManager[int]:
         private_folder(self.folder, self.mirrors.folder)
-        handle = open_private(self.folder / name, os.O_RDWR)
-        with closing(os.fdopen(handle, "rb")):
-            wait_for_lock(handle, self.folder, patience_s, shared=shared)
-            yield handle
+        return locked(open_private(self.folder / name, os.O_RDWR), self.folder, patience_s, shared=shared)
 
 
 def _folder_name(identity: str) -> str:
