@@ -43,6 +43,7 @@ _RETRIED = frozenset({-32801, -32802, -32800})  # the content changed during the
 _WORD = re.compile(r"[^\W\d][\w$]*")
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _Files = Mapping[str, FileFacts]  # by path
+_Answers = dict[Question, tuple[Proven, ...]]
 
 
 class Server(Struct, frozen=True):
@@ -174,6 +175,7 @@ class LanguageServer:
     def __init__(self, server: Server, command: tuple[str, ...], root: Path, memory_bytes: int) -> None:
         """Raises OSError if it cannot be started."""
         self.lock = threading.Lock()
+        self.name = command[0]
         self.used = time.monotonic()
         self.timeouts = 0
         self._server, self._command, self._root, self._memory_bytes = server, command, root, memory_bytes
@@ -286,6 +288,21 @@ class LanguageServer:
         except ServerTimeout:
             raise ServerFailed("did not start in time") from None
         self._post(method="initialized", params={})
+
+    def answer_all(self, questions: Sequence[Question], deadline: float, answers: _Answers) -> str:
+        """Add the answers; returns why some are missing."""
+        why = ""
+        for question in questions:
+            try:
+                answers[question] = self.answer(question, deadline)
+            except ServerRefused as error:
+                why = f"{self.name} {error}"
+        self.timeouts = 0
+        if self.warning and not any(map(answers.get, questions)):  # empty, since it lacks something
+            for question in questions:
+                answers.pop(question, None)
+            why = why or f"{self.name} says: {_quote(self.warning)}"
+        return why
 
     def answer(self, question: Question, deadline: float) -> tuple[Proven, ...]:
         path = self._root / question.path
@@ -400,7 +417,6 @@ def group_bytes(leader: int) -> int:
 
 
 _Key = tuple[Path, str]  # a project's folder and a language family
-_Answers = dict[Question, tuple[Proven, ...]]
 
 
 class LanguageServers:
@@ -436,52 +452,48 @@ class LanguageServers:
         answers: _Answers,
     ) -> str:
         """Add one server's answers; returns why some are missing."""
-        commands = SERVERS[key[1]].commands
-        command = next((one for one in commands if shutil.which(one[0])), None)
-        if command is None:
-            return f"{' or '.join(one[0] for one in commands)} is not installed"
-        failed, why = self._failed.get(key, (-_PAUSE_S, ""))
-        if time.monotonic() < failed + _PAUSE_S:
-            return f"{why} (not started again for {_PAUSE_S / 60:.0f} minutes)"
-        why = ""
-        late = f"{command[0]} did not answer within {settings.server_timeout_s:g} s"
-        with self._lock:
-            try:
-                server = self._running.get(key) or LanguageServer(
-                    SERVERS[key[1]], command, key[0], settings.server_memory_mb << 20
-                )
-            except OSError as error:
-                return f"{command[0]} cannot be started ({error})"
-            self._running[key] = server
-            server.used = time.monotonic()
+        server = self._take(key, settings)
+        if isinstance(server, str):
+            return server
+        late = f"{server.name} did not answer within {settings.server_timeout_s:g} s"
         if not server.lock.acquire(timeout=max(0.0, deadline - time.monotonic())):
             return late
         try:
             if self._running.get(key) is not server:
                 raise ServerFailed("ended")
             server.open(files, deadline)
-            for question in questions:
-                try:
-                    answers[question] = server.answer(question, deadline)
-                except ServerRefused as error:
-                    why = f"{command[0]} {error}"
-            server.timeouts = 0
-            if server.warning and not any(map(answers.get, questions)):  # empty, since it lacks something
-                for question in questions:
-                    answers.pop(question, None)
-                why = why or f"{command[0]} says: {_quote(server.warning)}"
-            return why
+            return server.answer_all(questions, deadline, answers)
         except ServerTimeout:
             server.timeouts += 1
             if server.timeouts == _MOST_TIMEOUTS:
                 self._fail(key, server, late)
             return late
         except (ServerFailed, OSError) as error:
-            return self._fail(key, server, f"{command[0]} {error}")
+            return self._fail(key, server, f"{server.name} {error}")
         finally:
             server.used = time.monotonic()
             server.lock.release()
             self._end_unused()
+
+    def _take(self, key: _Key, settings: CodeSettings) -> LanguageServer | str:
+        """The running server, started if necessary; or why there is none."""
+        root, family = key
+        commands = SERVERS[family].commands
+        command = next((one for one in commands if shutil.which(one[0])), None)
+        if command is None:
+            return f"{' or '.join(one[0] for one in commands)} is not installed"
+        failed, why = self._failed.get(key, (-_PAUSE_S, ""))
+        if time.monotonic() < failed + _PAUSE_S:
+            return f"{why} (not started again for {_PAUSE_S / 60:.0f} minutes)"
+        with self._lock:
+            try:
+                if key not in self._running:
+                    memory_bytes = settings.server_memory_mb << 20
+                    self._running[key] = LanguageServer(SERVERS[family], command, root, memory_bytes)
+            except OSError as error:
+                return f"{command[0]} cannot be started ({error})"
+            self._running[key].used = time.monotonic()
+            return self._running[key]
 
     def _fail(self, key: _Key, server: LanguageServer, why: str) -> str:
         with self._lock:

@@ -295,12 +295,9 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
 
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:
     """From the metadata at the top, or a heading of the highest level that opens the text, or the file's name."""
-    if lines and lines[0].strip() in ("---", "+++"):
-        for line in lines[1:40]:
-            if line.strip() == lines[0].strip():
-                break
-            if found := _TITLE_LINE.match(line):
-                return one_line(found.group(1).strip("'\" "))
+    for line in lines[1 : _front_matter_end(lines)]:
+        if found := _TITLE_LINE.match(line):
+            return one_line(found.group(1).strip("'\" "))
     if parsed.definitions and parsed.definitions[0].signature == "level 1":
         return parsed.definitions[0].name
     name = path[path.rfind("/") + 1 :]
