@@ -62,6 +62,7 @@ BATCH = 512
 RATE = 0.02
 SIGNALS = (
     "chunks",
+    "chunk_coverage",
     "file_bm25",
     "exact_definition",
     "named_definition",

@@ -23,6 +23,7 @@ from codeinfo.search.channels import (
     STEM,
     KeywordScores,
     TermUses,
+    best_coverage,
     file_meaning,
     file_scores,
     norms_of,
@@ -145,6 +146,8 @@ def test_chunks_of_some_files_score_as_among_all(files: int, data: st.DataObject
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(channels, "CHOSEN_FROM", 0)
         assert every.rows(chosen).tolist() == expected.tolist()
+        covered = every.row_coverage(chosen)
+    assert covered.tolist() == np.where(np.isin(owners, chosen), every.row_coverage(), 0).tolist()
 
 
 def test_a_query_that_meets_nothing() -> None:
@@ -160,6 +163,14 @@ def test_a_files_best_chunks_each_weigh_less() -> None:
     assert many.tolist() == pytest.approx([1.93]), "a long file is not better for being long"
     assert file_scores(np.zeros(2, np.float32), runs_of(np.zeros(2, np.int32)), 1, W.chunk_decay).tolist() == [0]
     assert file_scores(np.zeros(0, np.float32), runs_of(np.zeros(0, np.int32)), 2, W.chunk_decay).tolist() == [0, 0]
+
+
+def test_words_that_are_together_in_a_chunk_say_more_than_all_over_a_file() -> None:
+    # Three terms of equal weight and rarity: file 0 has each in another chunk, file 1 all of them in one.
+    query, owners = {"retry": 1.0, "lost": 1.0, "frame": 1.0}, [0, 0, 0, 1]
+    covered = scored(query, [10] * 4, owners, retry={0: 1, 3: 1}, lost={1: 1, 3: 1}, frame={2: 1, 3: 1}).row_coverage()
+    assert covered.tolist() == pytest.approx([1 / 3, 1 / 3, 1 / 3, 1])
+    assert best_coverage(covered, runs_of(np.array(owners)), 3).tolist() == pytest.approx([1 / 9, 1, 0])
 
 
 # --- signals of names, folders and definitions ---------------------------------------------------------------------
@@ -440,6 +451,7 @@ def test_what_a_project_does_is_in_its_own_readme(text: str) -> None:
         "how are messages published to the queue",
         "how is a license key validated",
         "python version of the retry loop",
+        "which target python versions can parse this source",
         "ci: run the tests twice",
         "what does the package manager do",
         "how does the library handle redirects",
@@ -713,6 +725,6 @@ DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|
 
 def test_the_documented_weights_are_the_shipped_ones() -> None:
     rows = DOCUMENTED.findall((Path(__file__).parents[2] / "docs" / "ranking.md").read_text())
-    assert len(rows) == 33, "16 signals and 17 factors"
+    assert len(rows) == 34, "17 signals and 17 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name

@@ -100,11 +100,7 @@ class KeywordScores(Struct, frozen=True):
     def rows(self, files: Ints | None = None, *, in_file: bool = False) -> Floats:
         """BM25 of every chunk; if the terms have many, at least of the chunks of some files. `in_file`: to compare
         chunks of one file, where having more of the query's terms says more than repeating one in a few lines."""
-        chosen, scores = self.uses, np.zeros(len(self.row_norms))
-        if files is not None and sum(len(uses.rows) for uses in chosen) > CHOSEN_FROM:
-            wanted = np.zeros(len(self.files), bool)
-            wanted[files] = True
-            chosen = [uses.within(wanted) for uses in chosen]
+        chosen, scores = self._uses_in(files), np.zeros(len(self.row_norms))
         worths = self.worths.astype(np.float32)
         for part, counts in batches([len(uses.rows) for uses in chosen]):
             columns = zip(*((one.rows, one.uses) for one in chosen[part]), strict=True)
@@ -115,6 +111,20 @@ class KeywordScores(Struct, frozen=True):
             gains = uses / (uses + norms) * worths[part].repeat(counts)
             add_at(scores, rows, gains)
         return scores.astype(np.float32)
+
+    def row_coverage(self, files: Ints | None = None) -> Floats:
+        """Share of the query's weight, by rarity, that every chunk has, or at least the chunks of some files."""
+        chosen, covered, shares = self._uses_in(files), np.zeros(len(self.row_norms)), self.shares
+        for part, counts in batches([len(uses.rows) for uses in chosen]):
+            add_at(covered, np.concatenate([uses.rows for uses in chosen[part]]), shares[part].repeat(counts))
+        return covered.astype(np.float32)
+
+    def _uses_in(self, files: Ints | None) -> Sequence[TermUses]:
+        if files is None or sum(len(uses.rows) for uses in self.uses) <= CHOSEN_FROM:
+            return self.uses
+        wanted = np.zeros(len(self.files), bool)
+        wanted[files] = True
+        return [uses.within(wanted) for uses in self.uses]
 
 
 # About k1 = 2, b = .25, measured by the lines that commits changed.
@@ -297,6 +307,15 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
         firsts = starts[lengths > place]
         best[run[firsts]] += values[firsts + place] * np.float32(weight)
     result[runs.owners] = best
+    return result
+
+
+def best_coverage(covered: Floats, runs: Runs, files: int) -> Floats:
+    """Of each file's chunks the one that has most of the query, squared: words that are together say more than words
+    all over a long file, and nearly all of them more than twice as much as half."""
+    result = np.zeros(files, np.float32)
+    if len(runs.starts):
+        result[runs.owners] = np.square(np.maximum.reduceat(covered, runs.starts))
     return result
 
 

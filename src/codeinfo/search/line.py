@@ -267,6 +267,7 @@ def signals_of_words(
     none = np.zeros(files, np.float32)
     return {
         "chunks": none,
+        "chunk_coverage": none,
         "file_bm25": relative(keyword.files),
         "stem_match": boost.both(
             relative(boost.coverage(keyword, STEM, files)),
@@ -286,6 +287,7 @@ def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: W
     files = len(view.paths)
     runs = view.once("runs", lambda: runs_of(view.row_file))
     evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows(), runs, files, w.chunk_decay))
+    evidence.files["chunk_coverage"] = channels.best_coverage(evidence.keyword.row_coverage(), runs, files)
     cosines = None if asked is None else view.cosines(asked.weighed)
     if asked is not None and cosines is not None:
         evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
@@ -314,6 +316,8 @@ def _add_likely_chunks(
     own = runs_of(view.row_file.take(rows))
     words = evidence.keyword.rows(evidence.likely).take(rows)
     evidence.files["chunks"] = relative(file_scores(words, own, files, w.chunk_decay))
+    covered = evidence.keyword.row_coverage(evidence.likely).take(rows)
+    evidence.files["chunk_coverage"] = channels.best_coverage(covered, own, files)
     if asked is None or signs is None or survey is None:
         return
     differing = signs.take(rows)

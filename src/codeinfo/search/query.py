@@ -504,7 +504,10 @@ _PROJECT_FILES = (
         r"(?:\A|/)(?:un)?licen[sc]e|(?:\A|/)copying",
     ),
     (
-        rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?\b|\bmsrv\b"
+        # All of the question: "which Python versions can parse this source" asks what the code does.
+        rf"\b(?:supported|minimum|required|oldest|which|what|tested)\b.* {_PLATFORMS} versions?"
+        r"(?: (?:are|be|by|ci|do|does|for|here|in|is|it|library|minimum|need(?:ed|s)?|on|package|project|required?"
+        r"|runs?|supported|supports?|target(?:ed|s)?|tested|the|this|to|used?|we|works?|you))*\W*\Z|\bmsrv\b"
         r"|\b(?:which|what) version of|\b(?:main|direct|runtime|third[- ]party) dependencies\b",
         _MANIFESTS,
     ),

@@ -19,7 +19,8 @@ class Weights(NamedTuple):
 
     # Added. Each signal is between 0 and 1, most of them relative to the best file of the query.
     chunks: float = 0.33
-    file_bm25: float = 0.06
+    chunk_coverage: float = 0.2  # square of the share of the query, by rarity, that one chunk has
+    file_bm25: float = 0.11
     exact_definition: float = 10.0  # the query is a bare name, and the file defines it: before all others
     named_definition: float = 0.25  # a sentence mentions a name that the file defines
     named_in_text: float = 0.17  # share of the query, by rarity, that are names of code found in the file
@@ -63,13 +64,14 @@ QUESTION = Weights()
 
 TASK = QUESTION._replace(
     chunks=0.31,
+    chunk_coverage=0.4,
     file_bm25=0.09,
     named_definition=0.16,
     named_in_text=0.36,
     stem_match=0.12,
     folder_match=0.08,
     definition_coverage=0.05,
-    title_coverage=0.48,
+    title_coverage=0.43,
     text_coverage=0.06,
     path_mention=0.45,
     scope_match=0.39,
@@ -89,6 +91,7 @@ TASK = QUESTION._replace(
 
 REPORT = QUESTION._replace(
     chunks=0.42,
+    chunk_coverage=0.5,
     file_bm25=0.38,
     named_definition=0.2,
     named_in_text=0.2,
@@ -127,6 +130,7 @@ DOCUMENTS = Weights(
     b=0.75,
     name_field=1.0,
     chunks=1.0,
+    chunk_coverage=0.0,
     file_bm25=1.0,
     exact_definition=9.0,  # a heading counts .11
     named_definition=0.4,
