@@ -30,7 +30,7 @@ class Weights(NamedTuple):
     title_coverage: float = 0.55  # share of the words of the first line found in the file, rare or not
     text_coverage: float = 0.0  # share of all words, by rarity, found in the file
     path_mention: float = 0.3  # the text names the file or its module
-    project_file: float = 2.0  # the file sets up what is asked about: CI, images, supported versions
+    project_file: float = 2.6  # the file sets up what is asked about: CI, images, supported versions
     scope_match: float = 0.06  # share of "http client" in "http client: …" found in the path
     history: float = 0.35  # root of what past commit messages say for the file
     exact_text: float = 10.0  # the file has the text of the query word for word, and few have: before all others
