@@ -379,6 +379,7 @@ _TRANSLATED = 0xFFFF << 48  # ::ffff:0:0:0/96, the same of stateless translators
 
 
 class AddressRefused(UsageError):
+    status = 403
     code = "ADDRESS_REFUSED"
 
 

@@ -21,12 +21,30 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+_STATUS_OF_CODE = {  # where the code decides, not the class
+    "DUPLICATE_HEADER": 400,
+    "TOKEN_REQUIRED": 401,
+    **dict.fromkeys(("FOLDER_REFUSED", "ORIGIN_REFUSED"), 403),
+    "REPO_NOT_FOUND": 404,
+    "TIMEOUT": 408,
+    **dict.fromkeys(("NOT_INGESTED", "DIMENSION_MISMATCH", "RUN_IN_PROGRESS"), 409),
+    "CONVERSATION_ARCHIVED": 410,
+    "BODY_TOO_LARGE": 413,
+    "MEDIA_TYPE": 415,
+    "HOST_REFUSED": 421,
+    "CANCELLED": 499,
+    **dict.fromkeys(("EMBEDDING_MODEL_MISSING", "EMBEDDING_UNAVAILABLE"), 503),
+    **dict.fromkeys(("CODE_INFO_LLM_UNAVAILABLE", "OVERLOADED"), 503),
+    "TOOK_TOO_LONG": 504,
+}
+
 
 class CodeInfoError(Exception):
-    """`what` happened and what to do `next`; `code` is stable for programs, `exit_code` for shells."""
+    """`what` happened and what to do `next`; `code` is stable for programs, `exit_code` for shells, `status` is that
+    over HTTP."""
 
     exit_code = 1
-    status = 500  # over HTTP, unless the code has one of its own
+    status = 500
     code = "INTERNAL"
 
     def __init__(self, what: str, next_step: str = "", *, code: str | None = None) -> None:
@@ -35,6 +53,7 @@ class CodeInfoError(Exception):
         self.next_step = next_step
         if code is not None:
             self.code = code
+            self.status = _STATUS_OF_CODE.get(code, self.status)
 
     def __str__(self) -> str:
         return f"{self.what}. {self.next_step}" if self.next_step else self.what

@@ -40,7 +40,6 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[str, str]  # of a request, by lowercase name
 Header = tuple[bytes, bytes]  # of a response
-Refusal = tuple[int, str, str, str]  # status, code, message, next step
 
 TOKEN_FILE = "web-token"
 TOKEN_HEADER = "x-codeinfo-token"
@@ -58,6 +57,7 @@ ONLY_ONCE = tuple(
     b" content-type transfer-encoding".split()
 )
 PAGES = frozenset({"/", "/panel", "/docs"})  # and all below /ui/
+_OWN_PAGES = "Use this server's own pages"
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
@@ -135,6 +135,10 @@ def read_token_file(path: Path) -> str:
     return token
 
 
+class RequestRefused(CodeInfoError):
+    """Raised before a request reaches its route, or while its body is read."""
+
+
 class Guard:
     """ASGI middleware around the whole application."""
 
@@ -151,10 +155,10 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         send_secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
-        readable = "text/html" in headers.get("accept", "")
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            await send_refusal(send_secured, *refusal, readable=readable)
+        try:
+            self._check_form(scope, headers)
+        except RequestRefused as error:
+            await send_refusal(send_secured, headers, error)
             return
         body = _Body(receive, most_bytes(scope["path"]))
         try:
@@ -164,66 +168,67 @@ class Guard:
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """A well-formed request from an allowed origin: answered if its sender has the right to it."""
-        readable = "text/html" in headers.get("accept", "")
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._open_session(asked):
             cookie = self._sessions.set_cookie(session).encode()
             await send_page(send, 200, continue_page("/"), [(b"set-cookie", cookie)])
             return
         page_token = self._sessions.page_token(headers.get("cookie", ""))
-        if refusal := self._check_credentials(scope, headers, page_token):
-            if readable and _is_page(scope):
-                address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
-                await send_page(send, 401, no_session_page(address, used=CODE_PARAMETER in asked), [])
+        try:
+            self._check_credentials(scope, headers, page_token)
+        except RequestRefused as error:
+            if is_browser(headers) and _is_page(scope):
+                await send_page(send, 401, no_session_page(address_of(scope), used=CODE_PARAMETER in asked), [])
             else:
-                await send_refusal(send, *refusal, readable=readable)
+                await send_refusal(send, headers, error)
             return
         scope.setdefault("state", {})["page_token"] = page_token
         await self._app(scope, receive, send)
 
-    def _refusal(self, scope: Scope, headers: Headers) -> Refusal | None:
-        """Why a request is refused whoever sends it; None if it is not."""
+    def _check_form(self, scope: Scope, headers: Headers) -> None:
+        """Raises RequestRefused for a request that is refused whoever sends it."""
         hosts = [value for name, value in scope["headers"] if name.lower() == b"host"]
         if len(hosts) != 1 or headers["host"].lower() not in self._access.hosts:
-            return 421, "HOST_REFUSED", "this server does not answer to that host name", "Use the address it printed"
+            what = "this server does not answer to that host name"
+            raise RequestRefused(what, "Use the address it printed", code="HOST_REFUSED")
         names = Counter(name.lower() for name, _ in scope["headers"])
         if twice := next((name for name in ONLY_ONCE if names[name] > 1), None):
             what = f"the header {twice.decode()} was sent {names[twice]} times"
-            return 400, "DUPLICATE_HEADER", what, "Send it once"
+            raise RequestRefused(what, "Send it once", code="DUPLICATE_HEADER")
         if names[b"content-length"] and names[b"transfer-encoding"]:
             # A proxy that goes by the other one takes a part of this body for the next request, or the reverse.
-            return 400, "DUPLICATE_HEADER", "the body's length is given twice", "Send one of the two headers"
+            step = "Send one of the two headers"
+            raise RequestRefused("the body's length is given twice", step, code="DUPLICATE_HEADER")
         origin = headers.get("origin")
         if origin is not None and origin.lower() not in self._access.origins:
-            return 403, "ORIGIN_REFUSED", "pages of other origins are not answered", "Use this server's own pages"
+            raise RequestRefused("pages of other origins are not answered", _OWN_PAGES, code="ORIGIN_REFUSED")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not _is_navigation(scope, headers):
-            return 403, "ORIGIN_REFUSED", "other sites cannot embed what is served here", "Use this server's own pages"
+            raise RequestRefused("other sites cannot embed what is served here", _OWN_PAGES, code="ORIGIN_REFUSED")
         length, most = headers.get("content-length", "0"), most_bytes(scope["path"])
         if not length.isdecimal() or int(length) > most:
-            return 413, "BODY_TOO_LARGE", f"the body may have at most {most} bytes", "Send less"
-        return None
+            raise _too_large(most)
 
-    def _check_credentials(self, scope: Scope, headers: Headers, page_token: str) -> Refusal | None:
-        """Why a request without the server's token or a sufficient session is refused. A session may read; a change
-        also needs its page's token, which no other site's page knows."""
+    def _check_credentials(self, scope: Scope, headers: Headers, page_token: str) -> None:
+        """Raises RequestRefused for a request without the server's token or a sufficient session. A session may read; a
+        change also needs its page's token, which no other site's page knows."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
         given = (headers.get(TOKEN_HEADER, ""), token.strip() if scheme.lower() == "bearer" else "")
         if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
-            return None
+            return
         if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):
-            return None
+            return
         if self._is_write(scope):
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
             if self._access.private:
                 next_step = f"Send the content of the token file as {TOKEN_HEADER}"
             what = "that is not the server's token" if any(given) else "this needs the server's token"
-            return 401, "TOKEN_REQUIRED", what, next_step
+            raise RequestRefused(what, next_step, code="TOKEN_REQUIRED")
         if page_token or not (self._access.private or _is_page(scope)):
-            return None
+            return
         next_step = f"Open the link that `codeinfo serve` printed; programs send the server's token as {TOKEN_HEADER}"
         if self._access.private:
             next_step += ". Or open the first page with ?token= and the content of the token file"
-        return 401, "TOKEN_REQUIRED", "this needs a session or the server's token", next_step
+        raise RequestRefused("this needs a session or the server's token", next_step, code="TOKEN_REQUIRED")
 
     def _is_write(self, scope: Scope) -> bool:
         if scope["path"].startswith("/mcp"):  # its calls may write, which cannot be seen from outside
@@ -258,8 +263,8 @@ def _is_navigation(scope: Scope, headers: Headers) -> bool:
 # --- bodies and headers --------------------------------------------------------------------------------------------
 
 
-class BodyRefused(CodeInfoError):
-    """Raised while the body is read, and answered like any error."""
+def _too_large(most: int) -> RequestRefused:
+    return RequestRefused(f"the body may have at most {most} bytes", "Send less", code="BODY_TOO_LARGE")
 
 
 def most_bytes(path: str) -> int:
@@ -286,15 +291,16 @@ class _Body:
             async with asyncio.timeout_at(self._until):
                 message = await self._receive()
         except TimeoutError:
-            raise BodyRefused("the request did not arrive in time", "Send it again", code="TIMEOUT") from None
+            raise RequestRefused("the request did not arrive in time", "Send it again", code="TIMEOUT") from None
         size = len(message.get("body", b""))
         self.seen += size
         _Body.held += size
         self._complete = not message.get("more_body", False)
         if self.seen > self._most:
-            raise BodyRefused(f"the body may have at most {self._most} bytes", "Send less", code="BODY_TOO_LARGE")
+            raise _too_large(self._most)
         if _Body.held > MOST_HELD_BYTES:
-            raise BodyRefused("too many large requests are being received", "Send it again later", code="OVERLOADED")
+            what = "too many large requests are being received"
+            raise RequestRefused(what, "Send it again later", code="OVERLOADED")
         return message
 
 
@@ -312,14 +318,21 @@ def _add_security_headers(send: Send, *, cacheable: bool) -> Send:
     return send_secured
 
 
-async def send_refusal(
-    send: Send, status: int, code: str, what: str, next_step: str, *, readable: bool, more: Iterable[Header] = ()
-) -> None:
-    """JSON for programs, plain text for a person who opened the address."""
-    text = f"{what[0].upper()}{what[1:]}.\n{next_step}.\n" if readable else ""
-    body = text or dumps(error_json(code, what, next_step))
-    kind = "text/plain; charset=utf-8" if readable else "application/json"
-    await send_body(send, status, kind, body, ((b"connection", b"close"), *more))
+def is_browser(headers: Headers) -> bool:
+    """Whether a person opened the address."""
+    return "text/html" in headers.get("accept", "")
+
+
+def address_of(scope: Scope) -> str:
+    return f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
+
+
+async def send_refusal(send: Send, headers: Headers, error: CodeInfoError, more: Iterable[Header] = ()) -> None:
+    """JSON for programs, plain text for a person."""
+    kind, body = "application/json", dumps(error_json(error.code, error.what, error.next_step))
+    if is_browser(headers):
+        kind, body = "text/plain; charset=utf-8", f"{error.what[0].upper()}{error.what[1:]}.\n{error.next_step}.\n"
+    await send_body(send, error.status, kind, body, ((b"connection", b"close"), *more))
 
 
 async def send_page(send: Send, status: int, html: str, more: Iterable[Header]) -> None:

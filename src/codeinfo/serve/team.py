@@ -246,22 +246,22 @@ class TeamGuard(auth.Guard):
         if is_open(scope["path"]):
             await self._app(scope, receive, send)
             return
-        readable = "text/html" in headers.get("accept", "")
         try:
             look, name = await self._credential(headers)
             caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
             log.warning("%s %r: %s", scope["method"], scope["path"], error)
-            error = NO_DATABASE if isinstance(error, StoreUnavailable) else error
-            await auth.send_refusal(send, error.status, error.code, error.what, error.next_step, readable=readable)
+            await auth.send_refusal(send, headers, NO_DATABASE if isinstance(error, StoreUnavailable) else error)
             return
         if caller is None or look is None:
-            await self._refuse_unknown(scope, send, readable, given=look is not None)
+            await self._refuse_unknown(scope, send, headers, given=look is not None)
             return
         if name:
             scope["state"]["page_token"] = self._authenticator.sessions.token_of(name)
-        if refusal := self._check_scope(scope, headers, caller, name):
-            await auth.send_refusal(send, *refusal, readable=readable)
+        try:
+            self._check_scope(scope, headers, caller, name)
+        except CodeInfoError as error:
+            await auth.send_refusal(send, headers, error)
             return
         current_user.set(caller)
         asked = parse_qs(scope["query_string"].decode("latin-1"))
@@ -283,31 +283,28 @@ class TeamGuard(auth.Guard):
     async def _find_caller(self, look: Look) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
-    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, readable: bool, *, given: bool) -> None:
+    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, headers: auth.Headers, *, given: bool) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
-        if readable and not scope["path"].startswith("/mcp"):
-            address = f"{scope['path']}?{scope['query_string'].decode('latin-1')}".removesuffix("?")
-            await auth.send_page(send, 401, auth.sign_in_page(f"/auth/sign-in?back={quote(address)}"), more)
+        if auth.is_browser(headers) and not scope["path"].startswith("/mcp"):
+            page = auth.sign_in_page(f"/auth/sign-in?back={quote(auth.address_of(scope))}")
+            await auth.send_page(send, 401, page, more)
             return
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
         if given:
             what = "that token is not valid: it is unknown, expired or revoked, or its user is disabled"
             next_step = "Create another one on /ui/account, or ask an administrator"
-        await auth.send_refusal(send, 401, "TOKEN_REQUIRED", what, next_step, readable=readable, more=more)
+        await auth.send_refusal(send, headers, auth.RequestRefused(what, next_step, code="TOKEN_REQUIRED"), more)
 
-    def _check_scope(self, scope: auth.Scope, headers: auth.Headers, caller: Caller, name: str) -> auth.Refusal | None:
-        """Why the caller, by a session of that name if any, may not send this."""
-        try:
-            needed = self._scope_of(scope)
-        except team.Refused as error:
-            return error.status, error.code, error.what, error.next_step
+    def _check_scope(self, scope: auth.Scope, headers: auth.Headers, caller: Caller, name: str) -> None:
+        """Raises if the caller, by a session of that name if any, may not send this."""
+        needed = self._scope_of(scope)
         if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
-            return 403, "NOT_ALLOWED", f"this needs the scope {needed}", "Use a token that has it"
+            raise Refused(f"this needs the scope {needed}", "Use a token that has it")
         if name and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
             wanted, given = scope["state"]["page_token"], headers.get(auth.TOKEN_HEADER, "")
             if not hmac.compare_digest(given.encode(), wanted.encode()):
-                return 401, "TOKEN_REQUIRED", "this needs the page's token", f"Send it as {auth.TOKEN_HEADER}"
-        return None
+                step = f"Send it as {auth.TOKEN_HEADER}"
+                raise auth.RequestRefused("this needs the page's token", step, code="TOKEN_REQUIRED")
 
     async def _answer(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Look) -> None:
         """Answer for as long as the caller has access."""

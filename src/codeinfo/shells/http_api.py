@@ -145,24 +145,7 @@ def check_text(value: object) -> None:
 
 # --- errors --------------------------------------------------------------------------------------------------------
 
-STATUS_OF_CODE = {  # where the code decides, not the error class
-    **dict.fromkeys(("FOLDER_REFUSED", "ADDRESS_REFUSED"), 403),
-    "REPO_NOT_FOUND": 404,
-    "TIMEOUT": 408,
-    **dict.fromkeys(("NOT_INGESTED", "DIMENSION_MISMATCH", "RUN_IN_PROGRESS"), 409),
-    "CONVERSATION_ARCHIVED": 410,
-    "BODY_TOO_LARGE": 413,
-    "MEDIA_TYPE": 415,
-    "CANCELLED": 499,
-    **dict.fromkeys(("EMBEDDING_MODEL_MISSING", "EMBEDDING_UNAVAILABLE"), 503),
-    **dict.fromkeys(("CODE_INFO_LLM_UNAVAILABLE", "OVERLOADED"), 503),
-    "TOOK_TOO_LONG": 504,
-}
 _CODE_OF_STATUS = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
-
-
-def status_of(error: CodeInfoError) -> int:
-    return STATUS_OF_CODE.get(error.code, error.status)
 
 
 def route_of(step: Step) -> str:
@@ -178,10 +161,9 @@ def error_body(error: CodeInfoError) -> dict[str, Any]:
 
 async def known_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, CodeInfoError)
-    status = status_of(error)
-    if status >= 500:
+    if error.status >= 500:
         log.warning("%s %r: %s", request.method, request.url.path, error)
-    return json_response(error_body(hide_setup(error)), status)
+    return json_response(error_body(hide_setup(error)), error.status)
 
 
 async def no_route(request: Request, error: Exception) -> Response:
@@ -203,7 +185,7 @@ async def client_gone(request: Request, error: Exception) -> Response:
 
 async def unknown_error(request: Request, error: Exception) -> Response:
     known = fault(error, LOG_PLACE)
-    return json_response(error_body(known), status_of(known))
+    return json_response(error_body(known), known.status)
 
 
 EXCEPTION_HANDLERS = {

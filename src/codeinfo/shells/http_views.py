@@ -44,7 +44,7 @@ from codeinfo.serve.dispatch import Call, check_length, file_within, property_sc
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
-from codeinfo.shells.http_api import TeamRoute, no_route, state_of, status_of
+from codeinfo.shells.http_api import TeamRoute, no_route, state_of
 from codeinfo.shells.render import query_words, window, word_spans
 from codeinfo.shells.render_answers import strip_site_markup
 from codeinfo.shells.terminal import byte_size, conversation_subject
@@ -532,7 +532,7 @@ def page(
 
 def _error_page(request: Request, error: CodeInfoError) -> Response:
     html = Visit(request, state_of(request), {}, Call()).render("error.html", error=error)
-    return HTMLResponse(html, status_of(error))
+    return HTMLResponse(html, error.status)
 
 
 async def unknown_page(request: Request, error: Exception) -> Response:
