@@ -307,7 +307,7 @@ def test_duplicates_are_folded_positions_are_reported_and_cancel_cancels(web: Te
 def test_a_folder_that_vanished_fails_and_the_queue_goes_on(web: TestClient, tmp_path: Path, project: Path) -> None:
     gone = make_project(tmp_path / "gone")
     state = web.app._app.state.codeinfo  # type: ignore[attr-defined]
-    state.ingest.add(gone / "nowhere")
+    state.ingest.add(str(gone / "nowhere"))
     run = web.post("/ingest/reembed", json={"root": "bank"}, headers=token()).json()
     assert wait_for(web, run["id"])["state"] == "done"
     (failed,) = [one for one in web.get("/ingest/status").json()["finished"] if one["state"] == "failed"]
@@ -325,7 +325,7 @@ from codeinfo.serve.refresh import server_engine
 from codeinfo.serve.runs import IndexQueue
 ingest = IndexQueue(server_engine(Config.load()))
 ingest.start()
-run = ingest.add(Path({str(large)!r}))
+run = ingest.add({str(large)!r})
 while not ((state := ingest.run(run.id)).progress and state.progress.done > 20):
     time.sleep(0.01)
 os.kill(os.getpid(), 9)

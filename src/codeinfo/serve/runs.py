@@ -68,10 +68,16 @@ class AnswerRun(Struct):
     events: list[RunEvent] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     error: CodeInfoError | None = None
-    stopped: bool = False
-    finished: bool = False
     call: Call = field(default_factory=Call)
-    ended: threading.Event = field(default_factory=threading.Event)
+    ended: threading.Event = field(default_factory=threading.Event)  # set after the last event
+
+    @property
+    def finished(self) -> bool:
+        return self.ended.is_set()
+
+    @property
+    def stopped(self) -> bool:
+        return any(event.kind == "stopped" for event in list(self.events))
 
     def emit(self, kind: str, **data: Any) -> None:
         self.events.append(RunEvent(kind, data))
@@ -238,19 +244,16 @@ class Runs:
         if kind == "done":
             run.answers += msgspec.json.decode(result, type=list[Answer]) if result else []
             run.conversation = data["conversationId"]
-            run.finished = True
         elif kind == "error":
             run.error = run.error or CodeInfoError(data["message"], data["next"], code=data["code"])
-        run.stopped = run.stopped or kind == "stopped"
         run.emit(kind, **data)
-        if run.finished:
+        if kind == "done":
             run.ended.set()
 
     def _perform(self, run: AnswerRun, request: AnyQuestion) -> None:
         try:
             run.answers += self._write_answer(run, request)
         except KeyboardInterrupt:
-            run.stopped = True
             run.emit("stopped")
         except Exception as error:
             self._record_error(run, fault(error, "the log"))
@@ -259,7 +262,6 @@ class Runs:
                 self._drop_if_empty(run)
             except Exception as error:  # whatever it is, the run has to end
                 log.warning("an empty conversation stays: %s", error)
-            run.finished = True
             run.emit("done", runId=run.id, conversationId=run.conversation)
             run.ended.set()
 
@@ -320,8 +322,6 @@ class State(Struct):
     logs: LogLines
     allowed: tuple[Path, ...]
     late_s: float = 0.0
-    queue_text: str = ""  # the queue for those who listen, as of `queue_read`
-    queue_read: float = float("-inf")
     draining: bool = False  # about to end: endless streams are closed, so that clients move to another server
 
     @property
@@ -347,14 +347,14 @@ class State(Struct):
         folder = self.addable_folder(given)
         project = Path(self.engine.indexes.locate(folder))
         allowed = any(project.is_relative_to(root) for root in self.allowed)
-        return self.ingest.add(Path(resolve_root(project if allowed else folder)), full=full)
+        return self.ingest.add(resolve_root(project if allowed else folder), full=full)
 
     def refresh_project(self, name: str, *, full: bool) -> IngestRun:
-        return self.ingest.add(Path(self.projects.root_of(name)), full=full)
+        return self.ingest.add(self.projects.root_of(name), full=full)
 
     def remove_project(self, name: str) -> ClearReport:
         root = self.projects.root_of(name)
-        if self.ingest.is_busy(Path(root)):
+        if self.ingest.is_busy(root):
             raise Busy(f"{root} is being indexed", "Cancel that first")
         cleared = self.engine.clear(ClearRequest((root,)))
         self.projects.forget()
@@ -414,8 +414,8 @@ class IndexQueue:
             self._thread.join(_RUN_END_S)
         self._store.close()
 
-    def add(self, root: Path, *, full: bool = False) -> IngestRun:
-        identity = self._store.add(str(root), full=full, most=MOST_WAITING)
+    def add(self, root: str, *, full: bool = False) -> IngestRun:
+        identity = self._store.add(root, full=full, most=MOST_WAITING)
         if identity is None:
             raise Busy(f"{MOST_WAITING} folders are already waiting to be indexed", "Try again when some are done")
         self._wake.set()
@@ -437,8 +437,8 @@ class IndexQueue:
         waiting = [self._with_position(run, place) for place, run in enumerate(self._store.waiting_runs(), 1)]
         return IngestStatus(tuple(waiting), tuple(self._store.finished_runs(FINISHED_SHOWN)))
 
-    def is_busy(self, root: Path) -> bool:
-        return any(run.root == str(root) for run in self._store.waiting_runs())
+    def is_busy(self, root: str) -> bool:
+        return any(run.root == root for run in self._store.waiting_runs())
 
     def _with_position(self, run: IngestRun, position: int) -> IngestRun:
         return replace(run, position=position, progress=self._progress if run.id == self._current else None)

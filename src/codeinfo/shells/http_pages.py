@@ -170,8 +170,8 @@ def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     if latest is not None and latest.state == "done":
         state.projects.forget()
         known = {one.root: one.state for one in state.projects.known()}
-        return None if known.get(root) == "ready" else state.ingest.add(Path(root))
-    return latest or state.ingest.add(Path(root))
+        return None if known.get(root) == "ready" else state.ingest.add(root)
+    return latest or state.ingest.add(root)
 
 
 def _progress(visit: Visit) -> str:
