@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -53,47 +54,47 @@ MOST_FILES = 100  # of an area that are listed
 
 def _search_frame(visit: Visit) -> str:
     """The page around the results, which load after it."""
-    state, asked, query = visit.state, visit.given, visit.query
-    root = visit.root if query else asked.get("project", "")
+    query = visit.query
+    root = visit.root if query else visit.field("project")
     if query:
-        _search_request(asked, query, root)  # refuses unknown filters and modes here
-        _exact_request(asked, query, root)
-    projects = state.projects.known()
+        _search_request(visit, query, root)  # refuses unknown filters and modes here
+        _exact_request(visit, query, root)
+    projects = visit.projects.known()
     newest = sorted(projects, key=lambda one: one.indexedAt, reverse=True)
     return visit.render(
         "search.html",
         projects=projects,
         recent=newest[:RECENT_PROJECTS],
-        project=root or state.projects.root_to_show(""),
+        project=root or visit.projects.root_to_show(""),
         query=query,
-        asked=asked,
+        asked=visit.given,
         intents=[one.value for one in Intent],
         purposes=PURPOSES,
     )
 
 
 def _search_results(visit: Visit) -> str:
-    state, asked, query = visit.state, visit.given, visit.query
+    query = visit.query
     if not query:
         return _search_frame(visit)
     root = visit.root
-    request = _search_request(asked, query, root)
-    start, end = _number(asked, "from", 0), _number(asked, "n", SHOWN)
-    run = _ensure_indexing(state, root)
-    values: dict[str, Any] = {"query": query, "asked": asked, "root": root, "run": run, "result": None}
-    exact = _exact_request(asked, query, root)
+    request = _search_request(visit, query, root)
+    start, end = _number(visit.field("from"), 0), _number(visit.field("n"), SHOWN)
+    run = _ensure_indexing(visit.state, root)
+    values: dict[str, Any] = {"query": query, "asked": visit.given, "root": root, "run": run, "result": None}
+    exact = _exact_request(visit, query, root)
     if run is None and exact is not None:
         template = "more_matches.html" if start else "matches.html"
         return visit.render(template, **values, **_matches(visit, exact, start, end))
-    if run is None or state.engine.indexes.of(root).live_store() is not None:
-        every = state.engine.search(replace(request, refresh=run is None), visit.call.progress)
-        found = state.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
+    if run is None or visit.engine.indexes.of(root).live_store() is not None:
+        every = visit.engine.search(replace(request, refresh=run is None), visit.call.progress)
+        found = visit.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
         notes = [(getattr(note, "code", ""), note) for note in found.notes]
         shown_elsewhere = (NO_TRENDS, INDEXING) if run is not None else (NO_TRENDS,)  # by a link, by the progress card
         values |= {
             "result": replace(found, notes=tuple(note for code, note in notes if code not in shown_elsewhere)),
             "has_trends": NO_TRENDS not in dict(notes),
-            "facets": facets_of(every.hits, asked),
+            "facets": facets_of(every.hits, visit.given),
             "total": len(every.hits),
             "is_all": len(every.hits) < FOUND,
             "end": end,
@@ -103,7 +104,7 @@ def _search_results(visit: Visit) -> str:
 
 
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
-    found = visit.state.engine.grep(request, visit.call.progress)
+    found = visit.engine.grep(request, visit.call.progress)
     files = [list(own) for _, own in groupby(found.matches, key=lambda match: (match.root, match.path))]
     return {
         "found": found,
@@ -115,30 +116,29 @@ def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[s
     }
 
 
-def _exact_request(asked: Any, query: str, root: str) -> GrepRequest | None:
+def _exact_request(visit: Visit, query: str, root: str) -> GrepRequest | None:
     """An exact search, by the toggle or by quotes or slashes around the query; None for a ranked one."""
-    mode = asked.get("mode", "")
+    mode = visit.field("mode")
     if mode not in ("", *MODES):
         raise UsageError(f"there is no mode {mode}", f"One of: {', '.join(MODES)}")
     if not mode and (quoted := strip_quotes(query)):
         query, mode = quoted[0], "regex" if quoted[1] else "exact"
     if not mode:
         return None
-    exactly = {"regex": mode == "regex", "word": asked.get("word") == "1", "ignore_case": asked.get("anycase") == "1"}
-    ranked = _search_request(asked, query, root)
-    return fill(GrepRequest, ranked, pattern=query, limit=MATCHED_LINES, **exactly)
+    word, any_case = visit.field("word") == "1", visit.field("anycase") == "1"
+    exactly = {"pattern": query, "regex": mode == "regex", "word": word, "ignore_case": any_case}
+    return fill(GrepRequest, _search_request(visit, query, root), limit=MATCHED_LINES, **exactly)
 
 
-def _number(asked: Any, name: str, default: int) -> int:
-    text = asked.get(name, "")
+def _number(text: str, default: int) -> int:
     return min(int(text), FOUND) if text.isascii() and text.isdecimal() and len(text) < 5 else default
 
 
-def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
-    intent, purpose, kind = asked.get("intent", ""), asked.get("purpose", ""), asked.get("kind", "")
+def _search_request(visit: Visit, query: str, root: str) -> SearchRequest:
+    intent, purpose, kind = map(visit.field, ("intent", "purpose", "kind"))
     if intent not in ("", *Intent) or purpose not in ("", *PURPOSES) or kind not in ("", *FileKind):
         raise UsageError("a filter has a value that does not exist", "Choose one of the list")
-    folder = asked.get("folder", "").strip("/")
+    folder = visit.field("folder").strip("/")
     return SearchRequest(
         query,
         (root,),
@@ -146,9 +146,9 @@ def _search_request(asked: Any, query: str, root: str) -> SearchRequest:
         intent=intent,
         purpose=purpose,
         kinds=(kind,) if kind else (),
-        languages=tuple(asked.get("language", "").split()),
-        globs=(*((f"{folder}/**",) if folder else ()), *asked.get("glob", "").split()),
-        symbol_kinds=tuple(asked.get("symbol", "").split()),
+        languages=tuple(visit.field("language").split()),
+        globs=(*((f"{folder}/**",) if folder else ()), *visit.field("glob").split()),
+        symbol_kinds=tuple(visit.field("symbol").split()),
         explain=True,
     )
 
@@ -180,7 +180,7 @@ def _progress(visit: Visit) -> str:
 
 
 def _index_again(visit: Visit) -> str:
-    visit.state.refresh_project(visit.given.get("project", ""), full=False)
+    visit.state.refresh_project(visit.field("project"), full=False)
     return _progress(visit)
 
 
@@ -189,13 +189,12 @@ def _index_again(visit: Visit) -> str:
 
 def _panel(visit: Visit) -> str:
     """The lines of a result or citation, who calls and tests it, and what the team knows about it."""
-    state, asked, root, path = visit.state, visit.given, visit.root, visit.path
-    start, end = _line(asked.get("start", "1")), _line(asked.get("end", "1"))
-    symbol = asked.get("symbol", "")[:200]
+    root, path, symbol = visit.root, visit.path, visit.field("symbol")[:200]
+    start, end = _line(visit.given.get("start", "1")), _line(visit.given.get("end", "1"))
     importers = code_requests.ImportsRequest(path, LISTED, root, refresh=False)
     related = MemoryListRequest(symbol or path.rpartition("/")[2], limit=3, path=root)
     try:
-        text = state.engine.answers.read_lines(root, path, start, min(end, start + PANEL_LINES))
+        text = visit.engine.answers.read_lines(root, path, start, min(end, start + PANEL_LINES))
     except (CodeInfoError, OSError, ValueError):
         text = ""
     if not text:
@@ -209,19 +208,18 @@ def _panel(visit: Visit) -> str:
         listed=LISTED,
         text=text,
         symbol=symbol,
-        imports=_or_none(lambda: state.engine.code.imports(importers)),
-        uses=_or_none(lambda: _uses(state, root, f"{path}::{symbol}", LISTED)) if symbol else None,
-        memories=_or_none(lambda: state.engine.knowledge.memory_list(related).memories) or (),
+        imports=_or_none(lambda: visit.engine.code.imports(importers)),
+        uses=_or_none(lambda: _uses(visit, root, f"{path}::{symbol}", LISTED)) if symbol else None,
+        memories=_or_none(lambda: visit.engine.knowledge.memory_list(related).memories) or (),
     )
 
 
 def _name(visit: Visit) -> str:
     """Where a clicked name is defined and used. In the file itself an inner definition comes first."""
-    state, asked, root = visit.state, visit.given, visit.root
-    wanted = check_length(asked.get("name", ""), "the name")
+    root, wanted = visit.root, check_length(visit.field("name"), "the name")
     plain = wanted.rpartition("::")[2]
     try:
-        uses = _uses(state, root, wanted, USES_LISTED)
+        uses = _uses(visit, root, wanted, USES_LISTED)
     except NotFound:
         step = "It comes from elsewhere, or is a local name"
         raise NotFound(f"{plain} is not defined in this project", step) from None
@@ -242,21 +240,21 @@ def _or_none(look: Callable[[], Any]) -> Any:
         return None
 
 
-def _uses(state: State, root: str, name: str, limit: int) -> code_requests.ReferenceReport:
-    return state.engine.code.references(code_requests.RefsRequest(name, root, limit, refresh=False))
+def _uses(visit: Visit, root: str, name: str, limit: int) -> code_requests.ReferenceReport:
+    return visit.engine.code.references(code_requests.RefsRequest(name, root, limit, refresh=False))
 
 
 def _file_frame(visit: Visit) -> str:
     """The page around a file's lines, with its outline; the lines load after it."""
-    state, root, path = visit.state, visit.root, visit.path
+    root, path = visit.root, visit.path
     wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
-    symbols = _or_none(lambda: state.engine.code.symbols(wanted))
+    symbols = _or_none(lambda: visit.engine.code.symbols(wanted))
     return visit.render("file.html", root=root, path=path, symbols=symbols)
 
 
 def _file_lines(visit: Visit) -> str:
     path = visit.path
-    text = visit.state.engine.answers.read_whole(visit.root, path)
+    text = visit.engine.answers.read_whole(visit.root, path)
     return visit.render("file_lines.html", path=path, lines=code_lines(text, path))
 
 
@@ -265,41 +263,41 @@ def _file_lines(visit: Visit) -> str:
 
 def _documents_frame(visit: Visit) -> str:
     """The page around the collections or results, which load after it."""
-    return visit.render("documents.html", query=visit.query, chosen=visit.given.get("collection", ""))
+    return visit.render("documents.html", query=visit.query, chosen=visit.field("collection"))
 
 
 def _documents_content(visit: Visit) -> str:
-    query, chosen = visit.query, visit.given.get("collection", "")
+    query, chosen = visit.query, visit.field("collection")
     return _results(visit, query, chosen) if query else _collections(visit, chosen)
 
 
 def _collections(visit: Visit, chosen: str, reports: tuple[docs.SyncReport, ...] = ()) -> str:
-    found = visit.state.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
+    found = visit.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
     shown = {"collections": found.collections, "notes": found.notes, "chosen": chosen, "reports": reports}
     return visit.render("documents_content.html", **shown)
 
 
 def _results(visit: Visit, query: str, chosen: str) -> str:
     asked = docs.DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
-    response = visit.state.engine.documents.search(asked, visit.call.progress)
+    response = visit.engine.documents.search(asked, visit.call.progress)
     (found,) = response.searches
-    names = {one.id: one.name for one in _collections_of(visit.state)}
+    names = {one.id: one.name for one in _collections_of(visit)}
     return visit.render(
         "document_results.html", found=found, notes=response.notes, names=names, query=query, chosen=chosen, crumb=CRUMB
     )
 
 
-def _collections_of(state: State) -> tuple[Collection, ...]:
+def _collections_of(visit: Visit) -> tuple[Collection, ...]:
     """The collections without their documents; a team's server offers none."""
     if request_user() is not None:
         return ()
-    return tuple(state.engine.documents.collections.all(Path(str(state.projects.here)))[0])
+    return tuple(visit.engine.documents.collections.all(Path(visit.here))[0])
 
 
 def _document_panel(visit: Visit) -> str:
     """One document, or a section of it, with its outline and what it is related to."""
-    asked, documents, here = visit.given, visit.state.engine.documents, visit.here
-    collection, name, section = (asked.get(key, "") for key in ("collection", "document", "section"))
+    documents, here = visit.engine.documents, visit.here
+    collection, name, section = map(visit.field, ("collection", "document", "section"))
     outline = documents.outline(docs.DocsOutlineRequest(collection, name, here))
     try:
         shown = documents.section(docs.DocsSectionRequest(collection, name, section, here))
@@ -321,23 +319,23 @@ def _document_panel(visit: Visit) -> str:
 
 
 def _add_collection(visit: Visit) -> str:
-    if not (given := visit.given.get("source", "").strip()):
+    if not (given := visit.field("source").strip()):
         raise UsageError("no source was given", "Type a folder, or the address of a git repository")
     source = given if is_address(given) else str(visit.state.addable_folder(given.removeprefix("file://")))
-    request = docs.DocsAddRequest((source,), name=visit.given.get("name", "").strip(), path=visit.here)
-    added = visit.state.engine.documents.add(request, visit.call.progress)
+    request = docs.DocsAddRequest((source,), name=visit.field("name").strip(), path=visit.here)
+    added = visit.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)
 
 
 def _sync_collections(visit: Visit) -> str:
-    wanted = visit.given.get("id", "")
+    wanted = visit.field("id")
     request = docs.DocsSyncRequest((wanted,) if wanted else (), path=visit.here)
-    done = visit.state.engine.documents.sync(request, visit.call.progress)
-    return _collections(visit, visit.given.get("collection", ""), done.reports)
+    done = visit.engine.documents.sync(request, visit.call.progress)
+    return _collections(visit, visit.field("collection"), done.reports)
 
 
 def _remove_collection(visit: Visit) -> str:
-    visit.state.engine.documents.remove(docs.DocsRemoveRequest((visit.given.get("id", ""),), path=visit.here))
+    visit.engine.documents.remove(docs.DocsRemoveRequest((visit.field("id"),), path=visit.here))
     return _collections(visit, "")
 
 
@@ -353,25 +351,22 @@ def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAsk
 
 def _projects_frame(visit: Visit) -> str:
     """What is known at once: the size of an index, and whether it is stale, load after it."""
-    visit.state.projects.forget()
-    return visit.render("projects.html", picker=visit.state.folders_below(""), **_project_values(visit.state, {}))
+    visit.projects.forget()
+    return _project_list(visit, "projects.html", picker=visit.state.folders_below(""), sizes={})
 
 
 def _projects(visit: Visit) -> str:
-    state = visit.state
-    state.projects.forget()
+    visit.projects.forget()
     sizes = {}
-    for one in state.projects.known():
+    for one in visit.projects.known():
         if one.state in ("ready", "building"):
-            try:
-                (sizes[one.root],) = state.engine.status(StatusRequest((one.root,))).indexes
-            except CodeInfoError:
-                continue
-    return visit.render("project_list.html", **_project_values(state, sizes))
+            with suppress(CodeInfoError):
+                (sizes[one.root],) = visit.engine.status(StatusRequest((one.root,))).indexes
+    return _project_list(visit, "project_list.html", sizes=sizes)
 
 
-def _project_values(state: State, sizes: dict[str, Any]) -> dict[str, Any]:
-    return {"projects": state.projects.known(), "sizes": sizes, "queue": state.ingest.status()}
+def _project_list(visit: Visit, template: str, **values: Any) -> str:
+    return visit.render(template, projects=visit.projects.known(), queue=visit.state.ingest.status(), **values)
 
 
 def _queue(visit: Visit) -> str:
@@ -379,28 +374,28 @@ def _queue(visit: Visit) -> str:
 
 
 def _dirs(visit: Visit) -> str:
-    return visit.render("picker.html", picker=visit.state.folders_below(visit.given.get("path", "")))
+    return visit.render("picker.html", picker=visit.state.folders_below(visit.field("path")))
 
 
 def _add(visit: Visit) -> str:
-    if not (given := visit.given.get("path", "").strip()):
+    if not (given := visit.field("path").strip()):
         raise UsageError("no folder was given", "Type or choose a folder")
     visit.state.add_project(given, full=False)
     return _queue(visit)
 
 
 def _reindex(visit: Visit) -> str:
-    visit.state.refresh_project(visit.given.get("root", ""), full=visit.given.get("full") == "1")
+    visit.state.refresh_project(visit.field("root"), full=visit.field("full") == "1")
     return _queue(visit)
 
 
 def _remove(visit: Visit) -> str:
-    visit.state.remove_project(visit.given.get("root", ""))
+    visit.state.remove_project(visit.field("root"))
     return _projects(visit)
 
 
 def _cancel(visit: Visit) -> str:
-    visit.state.ingest.cancel(visit.given.get("run", ""))
+    visit.state.ingest.cancel(visit.field("run"))
     time.sleep(0.2)  # it stops at the next file, so that the list shows it as cancelled
     return _queue(visit)
 
@@ -410,8 +405,8 @@ def _cancel(visit: Visit) -> str:
 
 def _project_frame(template: str, visit: Visit) -> str:
     """The page around the details of one project, which load after it."""
-    projects = visit.state.projects.known()
-    root = visit.state.projects.root_to_show(visit.given.get("project", "")) if projects else ""
+    projects = visit.projects.known()
+    root = visit.projects.root_to_show(visit.field("project")) if projects else ""
     return visit.render(template, projects=projects, project=root)
 
 
@@ -423,7 +418,7 @@ def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], v
 
 
 def _map(visit: Visit, root: str) -> dict[str, Any]:
-    code = visit.state.engine.code
+    code = visit.engine.code
     found = code.map(code_requests.MapRequest(root, limit=MAP_AREAS), visit.call.progress)
     cycles = code.cycles(code_requests.CyclesRequest(root, 10, False))
     pictures = {"wide": picture_of(found), "narrow": picture_of(found, per_row=2)}
@@ -431,8 +426,8 @@ def _map(visit: Visit, root: str) -> dict[str, Any]:
 
 
 def _area(visit: Visit) -> str:
-    root, area = visit.root, visit.given.get("area", "")
-    found = visit.state.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
+    root, area = visit.root, visit.field("area")
+    found = visit.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
     shown = next((one for one in found.areas if one.name == area), None)
     if shown is None:
         raise NotFound(f"there is no area {area!r}", "Open the map again")
@@ -442,7 +437,7 @@ def _area(visit: Visit) -> str:
 
 
 def _patterns(visit: Visit, root: str) -> dict[str, Any]:
-    report = visit.state.engine.knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
+    report = visit.engine.knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
     shown = report.patterns[:SHOWN_PATTERNS]
     groups = group_by_key((one.language, one) for one in shown)
     languages = dict(sorted(groups.items(), key=lambda group: -sum(one.files for one in group[1])))
@@ -451,7 +446,7 @@ def _patterns(visit: Visit, root: str) -> dict[str, Any]:
 
 def _memories(visit: Visit, root: str) -> dict[str, Any]:
     query = visit.query
-    found = visit.state.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
+    found = visit.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
     return {"found": found, "query": query}
 
 
@@ -475,8 +470,8 @@ def _level(visit: Visit) -> str:
 
 
 def _checks(visit: Visit) -> str:
-    roots = tuple(one.root for one in visit.state.projects.known() if one.state == "ready")
-    return visit.render("checks.html", checks=visit.state.engine.doctor(DoctorRequest(roots)).checks)
+    roots = tuple(one.root for one in visit.projects.known() if one.state == "ready")
+    return visit.render("checks.html", checks=visit.engine.doctor(DoctorRequest(roots)).checks)
 
 
 def _docs(visit: Visit) -> str:
@@ -491,39 +486,39 @@ def _chat(visit: Visit) -> str:
 
 
 def _agents(visit: Visit) -> str:
-    agents = visit.state.engine.answers.agents().agents
-    chosen = visit.given.get("agent", "") or next((one.name for one in agents if not one.problem), "")
+    agents = visit.engine.answers.agents().agents
+    chosen = visit.field("agent") or next((one.name for one in agents if not one.problem), "")
     if chosen and chosen not in (one.name for one in agents):
         raise NotFound(f"there is no agent {chosen}", "Choose one on the Agents page")
     return visit.render("agents.html", agents=agents, **_conversation_values(visit, chosen))
 
 
 def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
-    state, identity = visit.state, visit.given.get("c", "")
+    identity = visit.field("c")
     turns: Sequence[ops.Turn] = ()
     conversation, run = None, None
     if identity:
-        detail = state.engine.answers.conversation(ops.ConversationRequest(identity))
-        conversation, run = detail.conversation, state.runs.of_conversation(detail.conversation.id)
+        detail = visit.engine.answers.conversation(ops.ConversationRequest(identity))
+        conversation, run = detail.conversation, visit.state.runs.of_conversation(detail.conversation.id)
         turns = detail.turns[:-1] if conversation.running else detail.turns  # the live answer shows the one in progress
     return {
         "agent": agent,
-        "draft": visit.given.get("draft", ""),
+        "draft": visit.field("draft"),
         "conversation": conversation,
         "turns": turns,
         "root": _first_path(conversation),
         "run": run,
-        "projects": state.projects.known(),
-        "collections": () if agent else _collections_of(state),
-        "project": visit.given.get("project", "") or _first_path(conversation) or state.projects.root_to_show(""),
-        **_list_conversations(state, "active", agent),
+        "projects": visit.projects.known(),
+        "collections": () if agent else _collections_of(visit),
+        "project": visit.field("project") or _first_path(conversation) or visit.projects.root_to_show(""),
+        **_list_conversations(visit, "active", agent),
     }
 
 
 def _models(visit: Visit) -> str:
     """The available models. This asks servers, so it loads after the page."""
-    found = visit.state.engine.answers.providers()
-    begun = visit.given.get("begun") == "1"  # the first answer already showed whether there is a model
+    found = visit.engine.answers.providers()
+    begun = visit.field("begun") == "1"  # the first answer already showed whether there is a model
     return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
 
 
@@ -531,26 +526,26 @@ def _first_path(conversation: ops.Conversation | None) -> str:
     return conversation.paths[0] if conversation is not None and conversation.paths else ""
 
 
-def _list_conversations(state: State, which: str, agent: str) -> dict[str, Any]:
-    found = state.engine.answers.conversations(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
+def _list_conversations(visit: Visit, which: str, agent: str) -> dict[str, Any]:
+    found = visit.engine.answers.conversations(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
     shown = [one for one in found.conversations if bool(one.agent_name) == bool(agent)]
     return {"conversations": shown, "which": which}
 
 
 def _list(visit: Visit) -> str:
-    which = "archived" if visit.given.get("state") == "archived" else "active"
-    return _conversation_list(visit, which, visit.given.get("c", ""))
+    which = "archived" if visit.field("state") == "archived" else "active"
+    return _conversation_list(visit, which, visit.field("c"))
 
 
 def _change(method: str, which: str, visit: Visit) -> str:
-    change = getattr(visit.state.engine.answers, method)
-    change(ops.ConversationIdsRequest((visit.given.get("id", ""),)))
+    change = getattr(visit.engine.answers, method)
+    change(ops.ConversationIdsRequest((visit.field("id"),)))
     return _conversation_list(visit, which, "")
 
 
 def _conversation_list(visit: Visit, which: str, current: str) -> str:
-    agent = visit.given.get("agent", "")
-    values = _list_conversations(visit.state, which, agent)
+    agent = visit.field("agent")
+    values = _list_conversations(visit, which, agent)
     return visit.render("conversation_list.html", agent=agent, current=current, **values)
 
 
@@ -576,11 +571,10 @@ def _start_run(state: State, agent: str, given: dict[str, Any]) -> AnswerRun:
 
 
 def _turn(visit: Visit) -> str:
-    state = visit.state
-    run = state.runs.get(visit.request.path_params["run_id"])
+    run = visit.state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:
         raise run.error
-    detail = state.engine.answers.conversation(ops.ConversationRequest(run.conversation))
+    detail = visit.engine.answers.conversation(ops.ConversationRequest(run.conversation))
     count = max(1, 2 * len(run.answers) - 1)
     return visit.render("turns.html", turns=detail.turns[-count:], root=_first_path(detail.conversation))
 

@@ -199,7 +199,7 @@ ACCOUNT_ACTIONS: Actions = {
 
 
 def _admin_values(visit: Visit) -> dict[str, Any]:
-    team = visit.state.engine.team
+    team = visit.engine.team
     return {
         "overview": team.overview(),
         "jobs": team.jobs(ops.TeamJobsRequest(SHOWN)),
@@ -219,7 +219,7 @@ def _account_values(visit: Visit) -> dict[str, Any]:
         "caller": caller,
         "choices": [",".join(scopes[:count]) for count in range(1, len(scopes) + 1)],
         "days": DAYS,
-        "tokens": visit.state.engine.team.own_tokens().tokens,
+        "tokens": visit.engine.team.own_tokens().tokens,
     }
 
 
@@ -236,9 +236,9 @@ def _pages(name: str, team: str, actions: Actions, values: Callable[[Visit], dic
         try:
             if not visit.request.state.page_token:
                 raise UsageError("this is for people in a browser", "Open the page and sign in")
-            if (action := actions.get(visit.given.get("action", ""))) is None:
+            if (action := actions.get(visit.field("action"))) is None:
                 raise UsageError("there is no such action", f"One of: {', '.join(actions)}")
-            done = action(visit.state.engine.team, visit.given)
+            done = action(visit.engine.team, visit.given)
         except (KeyError, ValueError):
             problem = "A field is missing, or is not a number."
         except CodeInfoError as error:

@@ -31,6 +31,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from codeinfo import __version__
+from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.graph.survey import GAP, Box, closes_cycle, curve, lay_out
 from codeinfo.knowledge.memory import HALF_LIFE_DAYS, STALE_BELOW
@@ -40,7 +41,7 @@ from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import apply_policy
-from codeinfo.serve.dispatch import Call, check_length, file_within, property_schema
+from codeinfo.serve.dispatch import Call, Projects, check_length, file_within, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
@@ -457,23 +458,34 @@ class Visit(Struct):
     given: Mapping[str, str]
     call: Call
 
+    def field(self, name: str) -> str:
+        return self.given.get(name, "")
+
+    @property
+    def engine(self) -> Engine:
+        return self.state.engine
+
+    @property
+    def projects(self) -> Projects:
+        return self.state.projects
+
     @property
     def root(self) -> str:
-        return self.state.projects.root_of(self.given.get("project", ""))
+        return self.projects.root_of(self.field("project"))
 
     @property
     def path(self) -> str:
         """The page's file, relative to its project."""
-        return file_within(self.root, self.given.get("path", ""))
+        return file_within(self.root, self.field("path"))
 
     @property
     def query(self) -> str:
-        return check_length(self.given.get("q", "").strip(), "the query")
+        return check_length(self.field("q").strip(), "the query")
 
     @property
     def here(self) -> str:
         """The project whose context.json is read."""
-        return str(self.state.projects.here)
+        return str(self.projects.here)
 
     @property
     def is_fragment(self) -> bool:
@@ -489,8 +501,8 @@ class Visit(Struct):
 
     def render(self, template: str, **values: Any) -> str:
         caller = current_user.get()
-        editor = editor_template(self.state.engine.config.web.editor if caller is None else "none")
-        beside = self.given.get("panel", "")
+        editor = editor_template(self.engine.config.web.editor if caller is None else "none")
+        beside = self.field("panel")
         routes = (route for route in self.request.app.routes if isinstance(route, TeamRoute))
         offered = {route.path for route in routes if caller is None or route.scope in caller.scopes}
         shared = {
@@ -498,7 +510,7 @@ class Visit(Struct):
             "here": self.request.url.path,
             "address": self.address,
             "fragment": self.is_fragment,
-            "served": self.state.projects.here if caller is None else None,  # a team's users have no folder there
+            "served": self.projects.here if caller is None else None,  # a team's users have no folder there
             "beside": beside if beside.startswith(PANELS) else "",
             "user": caller.name if caller is not None else "",
             "pages": [page for page in PAGES if page[0] in offered],
