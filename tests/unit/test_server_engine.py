@@ -57,7 +57,7 @@ def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: P
             raise NotFound("not here") from error
 
     with server_engine(config(tmp_path)) as engine:
-        lease = EngineLease(lambda: engine, None)
+        lease = EngineLease(lambda: engine)
         gc.collect()
         gc.disable()
         try:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
+from codeinfo.cache import Cache
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.language_servers import LanguageServers
@@ -50,7 +51,7 @@ class CodeOperations:
     def __init__(self, indexes: Indexes) -> None:
         self._indexes = indexes
         self._lock = threading.RLock()
-        self._opened: dict[Path, CodeIndex] = {}  # by the tree's folder in its build
+        self._opened: Cache[Path, CodeIndex] = Cache(MOST_CACHED, lambda _: 1)  # by the tree's folder in its build
         self._servers = LanguageServers()
 
     def close(self) -> None:
@@ -63,9 +64,7 @@ class CodeOperations:
         with self._lock, code_facts(store) as facts:
             index = self._opened.get(store.derived)
             if index is None or (index.graph.generation, index.scip_written) != (facts.generation, scip_written(root)):
-                index = self._opened[store.derived] = _next_index(index, facts, store, project)
-                if len(self._opened) > MOST_CACHED:
-                    del self._opened[next(iter(self._opened))]
+                index = self._opened.add(store.derived, _next_index(index, facts, store, project))
             index.start_question(facts)
             try:
                 yield index

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import math
 import os
 import threading
 import time
@@ -283,9 +284,9 @@ Work = Callable[[Call], Done]
 
 
 class EngineLease:
-    """The engine of a server: made on first use and closed when unused for `idle_s`; with None its owner closes it."""
+    """The engine of a server: made on first use and closed when unused for `idle_s`."""
 
-    def __init__(self, make: Callable[[], Engine], idle_s: float | None) -> None:
+    def __init__(self, make: Callable[[], Engine], idle_s: float = math.inf) -> None:
         self.threads = ThreadPoolExecutor(MOST_THREADS, "call")  # the threads that use it
         self._make = make
         self._idle_s = idle_s
@@ -311,8 +312,8 @@ class EngineLease:
     def release_if_idle(self, idle_s: float | None = None) -> bool:
         """Free models and indexes; the next call loads them again. `idle_s` overrides the usual time."""
         with self._lock:
-            limit = self._idle_s if idle_s is None or self._idle_s is None else idle_s
-            idle = limit is not None and not self._users and time.monotonic() - self._last_use > limit
+            limit = self._idle_s if idle_s is None else idle_s
+            idle = not self._users and time.monotonic() - self._last_use > limit
             engine, self._engine = (self._engine, None) if idle else (None, self._engine)
         if engine is None:
             return False
@@ -324,7 +325,7 @@ class EngineLease:
     def close(self) -> None:
         with self._lock:
             engine, self._engine = self._engine, None
-        if engine is not None and self._idle_s is not None:
+        if engine is not None:
             engine.close()
 
 

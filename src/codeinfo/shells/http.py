@@ -370,7 +370,7 @@ def make_state(
     """What all routes share. Projects may be added below the `allowed` folders; each operation enters `observe`."""
     engine = server_engine(config)
     here = Path.cwd() if config.store.url else Path(engine.indexes.locate(""))
-    lease = dispatch.EngineLease(lambda: engine, idle_s=None)
+    lease = dispatch.EngineLease(lambda: engine)
     return State(
         engine=engine,
         dispatcher=dispatch.Dispatcher(
