@@ -22,7 +22,7 @@ from urllib.parse import parse_qs, quote
 from msgspec import Struct, field
 
 from codeinfo.config import expand_user
-from codeinfo.errors import CodeInfoError, StoreUnavailable, UsageError
+from codeinfo.errors import CodeInfoError, NotFound, StoreUnavailable, UsageError
 from codeinfo.model import NextStep, to_run
 from codeinfo.operations import OPERATIONS, Operation
 from codeinfo.serve import auth
@@ -30,8 +30,9 @@ from codeinfo.team import access as team
 from codeinfo.team.access import ADMIN as ADMIN
 from codeinfo.team.access import READ as READ
 from codeinfo.team.access import WRITE as WRITE
-from codeinfo.team.access import Caller, Use, current_use
+from codeinfo.team.access import Caller as Caller
 from codeinfo.team.access import Refused as Refused
+from codeinfo.team.access import Use, current_use
 from codeinfo.team.access import current_user as current_user
 from codeinfo.team.access import end_sessions as end_sessions
 from codeinfo.team.access import request_user as request_user
@@ -170,6 +171,12 @@ class Authenticator(Struct):
             if self._sessions is None:
                 self._sessions = auth.Sessions(team.session_key(self.database).hex(), secure=self.secure)
             return self._sessions
+
+    @property
+    def sign_in_service(self) -> SignInService:
+        if self.service is None:
+            raise NotFound("this server has no sign-in service", "Sign in with a token")
+        return self.service
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
         """The caller of a personal access token or, unless `personal`, of one that the sign-in service issued."""

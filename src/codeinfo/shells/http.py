@@ -39,7 +39,7 @@ from codeinfo.serve.runs import IndexQueue, LogLines, Runs, State
 from codeinfo.serve.team import READ, make_authenticator, require_callers
 from codeinfo.shells import http_api
 from codeinfo.shells.http_pages import page_routes
-from codeinfo.shells.http_team import admin_routes, guard_app, origin_of, receiving_routes, sign_in_routes
+from codeinfo.shells.http_team import SignIn, admin_routes, guard_app, origin_of, receiving_routes
 from codeinfo.shells.http_views import editor_template, unknown_page
 from codeinfo.shells.mcp import MCP_PATH, Service
 from codeinfo.shells.mcp_protocol import HttpEndpoint
@@ -352,7 +352,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
     routes = [
         *(row.route() for row in http_api.API_ROUTES),
         *page_routes(),
-        *((*sign_in_routes(gate, access), *admin_routes(), *receiving_routes()) if gate is not None else ()),
+        *((*SignIn(gate, access).routes(), *admin_routes(), *receiving_routes()) if gate is not None else ()),
         http_api.TeamRoute("/openapi.json", document, scope=READ),
         Mount("/static", StaticFiles(directory=STATIC)),
         Route(MCP_PATH, endpoint=mcp),  # a mount alone would redirect there

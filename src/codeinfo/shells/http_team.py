@@ -10,11 +10,12 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
+from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
-from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.operations import team as ops
 from codeinfo.serve import auth
 from codeinfo.serve.team import (
@@ -24,6 +25,7 @@ from codeinfo.serve.team import (
     RESOURCE_METADATA,
     WRITE,
     Authenticator,
+    Caller,
     Refused,
     TeamGuard,
     current_user,
@@ -91,78 +93,81 @@ def receiving_routes() -> list[Route]:
 # --- signing in and out --------------------------------------------------------------------------------------------
 
 
-def sign_in_routes(gate: Authenticator, access: auth.Access) -> list[Route]:
-    origin = origin_of(access)
+class SignIn(Struct, frozen=True):
+    """The routes for people and browsers to sign in, with a token or with the team's service, and out."""
 
-    async def sign_in(request: Request) -> Response:
-        return _sign_in(gate, local_address(request.query_params.get("back", "/")))
+    gate: Authenticator
+    access: auth.Access
 
-    async def by_token(request: Request) -> Response:
+    def routes(self) -> list[Route]:
+        return [
+            Route("/auth/sign-in", self.show_form),
+            Route("/auth/token", self.by_token, methods=["POST"]),
+            Route("/auth/start", self.start),
+            Route("/auth/callback", self.finish),
+            TeamRoute("/auth/sign-out", self.sign_out, "POST", READ),
+            Route(RESOURCE_METADATA, self.describe),
+            Route(f"{RESOURCE_METADATA}{MCP_PATH}", self.describe),
+        ]
+
+    async def show_form(self, request: Request) -> Response:
+        return self._form(local_address(request.query_params.get("back", "/")))
+
+    async def by_token(self, request: Request) -> Response:
         """A session for the holder of a token, with the token's rights and lifetime."""
         given = await form_fields(request)
         back = local_address(given.get("back", "/"))
-        token = given.get("token", "").strip()
-        caller = await to_thread(gate.by_token, token, personal=True)
+        caller = await to_thread(self.gate.by_token, given.get("token", "").strip(), personal=True)
         if caller is None:
-            return _sign_in(gate, back, problem="That token is unknown, expired or revoked.", status=401)
-        cookie = await to_thread(gate.begin_session, caller)
-        return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
+            return self._form(back, problem="That token is unknown, expired or revoked.", status=401)
+        return await self._begin_session(caller, back)
 
-    async def start(request: Request) -> Response:
-        if gate.service is None:
-            raise NotFound("this server has no sign-in service", "Sign in with a token")
+    async def start(self, request: Request) -> Response:
         back = local_address(request.query_params.get("back", "/"))
-        address, browser = await to_thread(gate.service.begin, back)
-        cookie = auth.set_cookie(BROWSER, browser, "SameSite=Lax; Max-Age=600", secure=access.secure)
+        address, browser = await to_thread(self.gate.sign_in_service.begin, back)
+        cookie = auth.set_cookie(BROWSER, browser, "SameSite=Lax; Max-Age=600", secure=self.access.secure)
         return Response(status_code=303, headers={"set-cookie": cookie, "location": address})
 
-    async def callback(request: Request) -> Response:
-        if gate.service is None:
-            raise NotFound("this server has no sign-in service", "Sign in with a token")
-        browser = auth.read_cookie(request.headers.get("cookie", ""), auth.cookie_name(BROWSER, access.secure))
+    async def finish(self, request: Request) -> Response:
+        service, name = self.gate.sign_in_service, auth.cookie_name(BROWSER, self.access.secure)
+        browser = auth.read_cookie(request.headers.get("cookie", ""), name)
         try:
-            caller, back = await to_thread(gate.service.finish, dict(request.query_params), browser)
+            caller, back = await to_thread(service.finish, dict(request.query_params), browser)
         except CodeInfoError as error:
             log.warning("a sign-in failed: %s", error)
-            return _sign_in(gate, "/", problem=f"You could not be signed in: {error}.", status=error.status)
-        cookie = await to_thread(gate.begin_session, caller)
-        return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
+            return self._form("/", problem=f"You could not be signed in: {error}.", status=error.status)
+        return await self._begin_session(caller, back)
 
-    async def sign_out(request: Request) -> Response:
+    async def sign_out(self, request: Request) -> Response:
         caller = current_user.get()
         assert caller is not None  # the guard lets nobody else through
-        await to_thread(end_sessions, gate.database, caller)
-        ended = gate.sessions.set_cookie("", "; Max-Age=0")
+        await to_thread(end_sessions, self.gate.database, caller)
+        ended = self.gate.sessions.set_cookie("", "; Max-Age=0")
         return Response(status_code=204, headers={"set-cookie": ended, "hx-redirect": "/"})
 
-    async def resource(request: Request) -> Response:
+    async def describe(self, request: Request) -> Response:
         """Tells MCP clients who issues tokens for this server."""
-        known = {"resource": f"{origin}{MCP_PATH}", "bearer_methods_supported": ["header"], "resource_name": "CodeInfo"}
-        known |= {"scopes_supported": [READ, WRITE]}
-        return json_response(known | ({"authorization_servers": [gate.service.issuer]} if gate.service else {}))
+        known = {"resource": f"{origin_of(self.access)}{MCP_PATH}", "bearer_methods_supported": ["header"]}
+        known |= {"resource_name": "CodeInfo", "scopes_supported": [READ, WRITE]}
+        service = self.gate.service
+        return json_response(known | ({"authorization_servers": [service.issuer]} if service else {}))
 
-    return [
-        Route("/auth/sign-in", sign_in),
-        Route("/auth/token", by_token, methods=["POST"]),
-        Route("/auth/start", start),
-        Route("/auth/callback", callback),
-        TeamRoute("/auth/sign-out", sign_out, "POST", READ),
-        Route(RESOURCE_METADATA, resource),
-        Route(f"{RESOURCE_METADATA}{MCP_PATH}", resource),
-    ]
+    async def _begin_session(self, caller: Caller, back: str) -> Response:
+        cookie = await to_thread(self.gate.begin_session, caller)
+        return HTMLResponse(auth.continue_page(back), headers={"set-cookie": cookie})
+
+    def _form(self, back: str, *, problem: str = "", status: int = 200) -> Response:
+        service = urlsplit(self.gate.service.issuer).netloc if self.gate.service is not None else ""
+        html = ENVIRONMENT.get_template("sign_in.html").render(problem=problem, service=service, back=back)
+        # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
+        head = '<meta name="referrer" content="same-origin">'
+        return HTMLResponse(auth.plain_page("Sign in", head, html), status)
 
 
 def local_address(given: str) -> str:
     """An address of these pages; the first page for anything that would lead elsewhere."""
     plain = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
     return given if plain else "/"
-
-
-def _sign_in(gate: Authenticator, back: str, *, problem: str = "", status: int = 200) -> Response:
-    service = urlsplit(gate.service.issuer).netloc if gate.service is not None else ""
-    html = ENVIRONMENT.get_template("sign_in.html").render(problem=problem, service=service, back=back)
-    # Browsers hide a form's origin if they hide the referrer, and a form without an origin is refused.
-    return HTMLResponse(auth.plain_page("Sign in", '<meta name="referrer" content="same-origin">', html), status)
 
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------
