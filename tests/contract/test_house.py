@@ -30,7 +30,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 LEVELS = (
     ("cache",),
     ("model", "errors"),
-    ("operations", "files", "settings", "ports", "tokens", "globs"),
+    ("operations", "files", "settings", "ports", "tokens", "globs", "downloads"),
     ("config",),
     ("languages",),
     ("sources",),

@@ -19,9 +19,10 @@ from document_tools import add, ask
 from git_server import delta_bomb, serving, serving_pack
 from msgspec import Struct
 
-from codeinfo import collections
-from codeinfo.collections import AddressRefused, Collection, DownloadFailed, Host, HostPolicy, Kind, host_of, is_public
+from codeinfo import downloads
+from codeinfo.collections import Collection, Kind
 from codeinfo.config import Config
+from codeinfo.downloads import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
 from codeinfo.engine import Engine
 from codeinfo.errors import ProviderError, UsageError
 from codeinfo.model import hide_user
@@ -318,11 +319,11 @@ def sending(begins: bytes, goes_on: bytes, pause_s: float = 0.1) -> Iterator[str
 
 @pytest.mark.parametrize("part", SLOW)
 def test_a_host_that_sends_a_byte_now_and_then_is_given_up(part: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collections, "TOTAL_S", 1.0)
+    monkeypatch.setattr(downloads, "TOTAL_S", 1.0)
     with sending(*SLOW[part]) as address:
         started = time.monotonic()
         with pytest.raises(DownloadFailed, match="could not be fetched"):
-            collections.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
+            downloads.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
         assert time.monotonic() - started < 10
 
 
@@ -332,7 +333,7 @@ def test_the_body_of_a_redirect_is_not_read() -> None:
     with sending(f"HTTP/1.1 302 Found\r\nLocation: {target}\r\n\r\n".encode(), b"x" * 1000, 0.01) as address:
         started = time.monotonic()
         with pytest.raises(DownloadFailed, match="refused"):
-            collections.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
+            downloads.download(address, 1000, HostPolicy(frozenset({"127.0.0.1"})))
         assert time.monotonic() - started < 10
 
 

@@ -14,7 +14,7 @@ from git_server import GitServer, serving
 from postgres_tools import wait_until
 from repository_tools import Repository
 
-from codeinfo.collections import AddressRefused, HostPolicy
+from codeinfo.downloads import AddressRefused, HostPolicy
 from codeinfo.errors import NotFound, ProviderError, UsageError
 from codeinfo.files import try_lock
 from codeinfo.sources.walk import RevisionFiles, WalkSettings
@@ -142,7 +142,7 @@ def test_the_lock_of_a_killed_worker_lasts_as_long_as_its_git(tmp_path: Path) ->
     """Otherwise two gits would write to one mirror."""
     program = (
         "import os, sys, subprocess; from pathlib import Path\n"
-        "from codeinfo.collections import HostPolicy; from codeinfo.team.mirror import Mirrors\n"
+        "from codeinfo.downloads import HostPolicy; from codeinfo.team.mirror import Mirrors\n"
         "from codeinfo.sources import git\n"
         "wait = ['sh', '-c', 'touch started; exec sleep 3']\n"
         "def slow(folder, remote, lock): git._execute(wait, folder, {}, b'', (0,), 9, (lock,))\n"

@@ -23,9 +23,10 @@ from urllib.parse import quote, urljoin
 
 from msgspec.structs import replace
 
-from codeinfo import collections
-from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Collection, HostPolicy, Kind, Manifest
+from codeinfo import collections, downloads
+from codeinfo.collections import CONTEXT_FILE, MANIFEST, MAX_PACKED_BYTES, Collection, Kind, Manifest
 from codeinfo.config import find_upwards
+from codeinfo.downloads import HostPolicy
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source, without_odd_names
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
@@ -315,11 +316,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
         return ensure_written_tree(home)  # documents written here exist nowhere else
     hosts = {host.lower() for host in private_hosts}
     if own and collection.remote:
-        hosts.add(collections.host_of(collection.url).name.lower())
+        hosts.add(downloads.host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
         return _fetch_repository(collection, home, policy, own=own)
-    get = partial(collections.download, policy=policy)
+    get = partial(downloads.download, policy=policy)
     if collection.remote and not collections.is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
         contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
@@ -343,7 +344,7 @@ def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *,
     try:
         return store(collection.url, "" if own else policy.pin(collection.url))
     except Redirected:
-        moved = collections.follow_redirects(collection.url, policy) if own else collection.url
+        moved = downloads.follow_redirects(collection.url, policy) if own else collection.url
         if moved == collection.url:
             raise
         return store(moved, policy.pin(moved))

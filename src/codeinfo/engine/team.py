@@ -19,8 +19,8 @@ import msgspec
 from msgspec import Struct
 
 from codeinfo.cache import batches
-from codeinfo.collections import HostPolicy, host_of
 from codeinfo.config import LOOPBACK, Config
+from codeinfo.downloads import HostPolicy, host_of
 from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_commits
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError

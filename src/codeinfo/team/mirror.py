@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from codeinfo.collections import HostPolicy
+from codeinfo.downloads import HostPolicy
 from codeinfo.errors import NotFound, ProviderError
 from codeinfo.files import LOCK_PATIENCE_S, locked, open_private, private_folder, read_secret, try_lock
 from codeinfo.sources import git
