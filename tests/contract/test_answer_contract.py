@@ -10,7 +10,7 @@ from msgspec.structs import fields
 from codeinfo.answers import loop
 from codeinfo.errors import Busy, ProviderError, UsageError
 from codeinfo.operations import inputs_of
-from codeinfo.operations.answers import Answer, Conversation, ConversationsRequest, Turn
+from codeinfo.operations.answers import Answer, Conversation, ConversationIdsRequest, ConversationsRequest, Turn
 from codeinfo.settings import AnswerSettings
 from codeinfo.store.user_data import ConversationStore
 
@@ -59,7 +59,7 @@ def test_pages_have_twenty_and_at_most_a_hundred() -> None:
 def test_an_archived_conversation_and_a_second_run(tmp_path: Path) -> None:
     store = ConversationStore(tmp_path)
     identity = store.create(title="t", provider="p", model="m", source="MCP", agent_name="", paths=[])
-    store.archive([identity])
+    store.archive(ConversationIdsRequest((identity,)))
     with pytest.raises(UsageError, match="must be restored before use") as archived:
         store.begin(identity, "x", provider="p", model="m")
     assert archived.value.code == "CONVERSATION_ARCHIVED"

@@ -125,8 +125,8 @@ def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
             engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
         assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
         assert time.monotonic() - started < 15
-        (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
-        turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
+        (conversation,) = engine.conversations.page(ConversationsRequest()).conversations
+        turns = engine.conversations.show(ConversationRequest(conversation.id)).turns
         assert [turn.status for turn in turns] == ["ok", "failed"]
         assert words in turns[1].error
         assert not conversation.running
@@ -257,7 +257,7 @@ def test_an_agent_runs_the_steps_of_a_command_in_one_conversation(tree: Path) ->
         run = engine.answers.run_agent(AgentRunRequest("explainer", "transfers", str(tree), command="tour"))
         assert len(run.answers) == 3
         assert "new to this part" in server.requests[-1].body["messages"][0]["content"]
-        detail = engine.answers.conversation(ConversationRequest(run.conversation_id))
+        detail = engine.conversations.show(ConversationRequest(run.conversation_id))
         assert detail.conversation.agent_name == "explainer"
         assert len(detail.turns) == 6
         with pytest.raises(UsageError, match="is not a folder"):
@@ -288,7 +288,7 @@ def test_an_unknown_model_is_refused_at_once(tree: Path) -> None:
         with pytest.raises(NotFound, match="offers no model 'gpt-0'"):
             engine.answers.ask(AskRequest(QUESTION, (str(tree),), model="gpt-0"))
         assert time.monotonic() - started < 5
-        assert engine.answers.conversations(ConversationsRequest()).conversations == ()
+        assert engine.conversations.page(ConversationsRequest()).conversations == ()
 
 
 @pytest.mark.parametrize(("request_model", "configured"), [("gpt-0", ""), ("", "gpt-0")])
@@ -428,8 +428,8 @@ def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatc
         running.communicate(timeout=30)
     assert running.returncode == 130
     with engine_for(tree, "") as engine:
-        (conversation,) = engine.answers.conversations(ConversationsRequest()).conversations
-        turns = engine.answers.conversation(ConversationRequest(conversation.id)).turns
+        (conversation,) = engine.conversations.page(ConversationsRequest()).conversations
+        turns = engine.conversations.show(ConversationRequest(conversation.id)).turns
     assert turns[1].status == "stopped"
     (searched,) = turns[1].rounds
     assert (searched.query, searched.items[0].path) == (QUESTION, "bank.py")

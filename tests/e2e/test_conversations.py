@@ -20,7 +20,15 @@ from postgres_tools import user_data, wait_until
 from codeinfo.answers.write import history_messages, stats_block, title_of, to_markdown
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
 from codeinfo.model import Distance
-from codeinfo.operations.answers import AnswerUsage, Citation, ToolUse
+from codeinfo.operations.answers import (
+    AnswerUsage,
+    Citation,
+    ConversationIdsRequest,
+    ConversationMatch,
+    ConversationSearchRequest,
+    ConversationsRequest,
+    ToolUse,
+)
 from codeinfo.store.user_data import UNFINISHED, ConversationStore
 
 
@@ -49,6 +57,14 @@ def folder(tmp_path: Path) -> Path:
 
 def create(store: ConversationStore, title: str = "how?", agent: str = "") -> str:
     return store.create(title=title, provider="p", model="m", source="CLI", agent_name=agent, paths=["/r"])
+
+
+def delete(store: ConversationStore, *ids: str) -> tuple[str, ...]:
+    return store.delete(ConversationIdsRequest(ids)).ids
+
+
+def search(store: ConversationStore, text: str) -> tuple[ConversationMatch, ...]:
+    return store.search(ConversationSearchRequest(text, 9)).matches
 
 
 def talk(store: ConversationStore, identity: str, question: str = "how?", reply: str = "so") -> None:
@@ -100,7 +116,7 @@ def test_one_run_at_a_time(store: ConversationStore, address: str) -> None:
             pass
         assert caught.value.code == "RUN_IN_PROGRESS"
         with pytest.raises(Busy):
-            other.delete([identity])
+            delete(other, identity)
     assert not store.get(identity).running
     talk(store, identity)
 
@@ -132,12 +148,12 @@ def test_a_crashed_run_leaves_a_failed_turn_and_no_lock(store: ConversationStore
 
 def test_an_archived_conversation_takes_no_turns(store: ConversationStore) -> None:
     identity = create(store)
-    store.archive([identity])
+    store.archive(ConversationIdsRequest((identity,)))
     with pytest.raises(UsageError, match="must be restored before use") as caught:
         talk(store, identity)
     assert caught.value.code == "CONVERSATION_ARCHIVED"
     assert store.turns(identity) == ()
-    store.restore([identity])
+    store.restore(ConversationIdsRequest((identity,)))
     talk(store, identity)
 
 
@@ -150,22 +166,22 @@ def test_pages_by_cursor(store: ConversationStore) -> None:
     seen: list[str] = []
     cursor = ""
     for size in (20, 20, 5):
-        page = store.page(state="active", limit=20, cursor=cursor)
+        page = store.page(ConversationsRequest("active", 20, cursor))
         assert len(page.conversations) == size
         seen += [one.id for one in page.conversations]
         cursor = page.next_cursor
     assert cursor == ""
     assert seen == [made[0], *reversed(made[1:])]
-    assert len(store.page(state="all", limit=100, cursor="", agent="planner").conversations) == 22
+    assert len(store.page(ConversationsRequest("all", 100, agent="planner")).conversations) == 22
     with pytest.raises(UsageError, match="cursor"):
-        store.page(state="active", limit=20, cursor="rubbish!")
+        store.page(ConversationsRequest("active", 20, "rubbish!"))
 
 
 def test_states(store: ConversationStore) -> None:
     kept, put_away = create(store), create(store)
-    store.archive([put_away])
+    store.archive(ConversationIdsRequest((put_away,)))
     ids = {
-        state: {one.id for one in store.page(state=state, limit=9, cursor="").conversations}
+        state: {one.id for one in store.page(ConversationsRequest(state, 9)).conversations}
         for state in ("active", "archived", "all")
     }
     assert ids == {"active": {kept}, "archived": {put_away}, "all": {kept, put_away}}
@@ -183,9 +199,9 @@ def test_a_few_letters_name_no_conversation(store: ConversationStore) -> None:
     identity = create(store)
     for change in (store.delete, store.archive, store.restore):
         with pytest.raises(NotFound, match="at least the first 6 characters"):
-            change([identity[:5]])
-    assert [one.id for one in store.page(state="active", limit=9, cursor="").conversations] == [identity]
-    assert store.delete([identity[:6]]) == (identity,)
+            change(ConversationIdsRequest((identity[:5],)))
+    assert [one.id for one in store.page(ConversationsRequest("active", 9)).conversations] == [identity]
+    assert delete(store, identity[:6]) == (identity,)
 
 
 def test_the_beginning_of_several_ids_names_none_of_them(
@@ -197,9 +213,9 @@ def test_the_beginning_of_several_ids_names_none_of_them(
         monkeypatch.setattr("secrets.token_hex", lambda size, identity=identity: identity)
         create(store)
     with pytest.raises(NotFound, match="abcdef0, abcdef01, abcdef1, abcdef2, abcdef3, …"):
-        store.delete(["abcdef"])
-    assert len(store.page(state="all", limit=99, cursor="").conversations) == len(ids)
-    assert store.delete(["abcdef0"]) == ("abcdef0",)
+        delete(store, "abcdef")
+    assert len(store.page(ConversationsRequest("all", 99)).conversations) == len(ids)
+    assert delete(store, "abcdef0") == ("abcdef0",)
     assert store.get("abcdef01").id == store.get("abcdef0").id == "abcdef01"
 
 
@@ -207,28 +223,28 @@ def test_delete_in_bulk_takes_the_turns_along(store: ConversationStore) -> None:
     made = [create(store) for _ in range(3)]
     for identity in made:
         talk(store, identity)
-    assert store.delete(made[:2]) == tuple(made[:2])
-    assert [one.id for one in store.page(state="all", limit=9, cursor="").conversations] == [made[2]]
+    assert delete(store, *made[:2]) == tuple(made[:2])
+    assert [one.id for one in store.page(ConversationsRequest("all", 9)).conversations] == [made[2]]
     assert store.turns(made[0]) == ()
     with pytest.raises(NotFound):
-        store.delete([made[2], "nothing"])
+        delete(store, made[2], "nothing")
     assert store.get(made[2]).turns == 2
     with pytest.raises(UsageError):
-        store.delete([])
+        delete(store)
 
 
 def test_search_finds_every_word(store: ConversationStore) -> None:
     one, two = create(store, "redirects"), create(store, "cookies")
     talk(store, one, "how are redirects followed?", "By resolve_redirects, 100% of them.")
     talk(store, two, "where are cookies?", "In a jar.")
-    assert [match.conversation.id for match in store.search("RESOLVE_redirects", 9)] == [one]
-    assert [match.conversation.id for match in store.search("jar cookies", 9)] == [two]
-    assert [match.conversation.id for match in store.search("100%", 9)] == [one]
-    assert store.search("resolve%redirects", 9) == ()
-    assert "resolve_redirects" in store.search("resolve_redirects", 9)[0].excerpt
-    assert [match.conversation.id for match in store.search("jar cookies " * 1000, 9)] == [two]
+    assert [match.conversation.id for match in search(store, "RESOLVE_redirects")] == [one]
+    assert [match.conversation.id for match in search(store, "jar cookies")] == [two]
+    assert [match.conversation.id for match in search(store, "100%")] == [one]
+    assert search(store, "resolve%redirects") == ()
+    assert "resolve_redirects" in search(store, "resolve_redirects")[0].excerpt
+    assert [match.conversation.id for match in search(store, "jar cookies " * 1000)] == [two]
     with pytest.raises(UsageError, match="different words"):
-        store.search(" ".join(map(str, range(1000))), 9)
+        search(store, " ".join(map(str, range(1000))))
 
 
 # --- files that are not as they should be -------------------------------------------------------------------------

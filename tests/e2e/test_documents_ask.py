@@ -89,7 +89,7 @@ def test_a_question_without_any_collection_says_how_to_add_one() -> None:
     with engine() as facade:
         with pytest.raises(NotFound, match="no collection yet"):
             ask(facade, "anything")
-        assert not facade.answers.conversations(ConversationsRequest()).conversations
+        assert not facade.conversations.page(ConversationsRequest()).conversations
 
 
 def test_a_collection_that_is_gone_does_not_hide_the_others(facade: Engine, tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_a_model_answers_from_pages_and_its_citations_are_checked(place: Path) -
     with ScriptedServer(clerk) as server, engine(**{"llm.provider": "auto", "llm.base_url": server.url}) as facade:
         add(facade, place / "handbook.pdf", name="manual")
         answer = ask(facade, FOAM, "manual")
-        kept = facade.answers.conversation(ConversationRequest(answer.conversation_id)).turns
+        kept = facade.conversations.show(ConversationRequest(answer.conversation_id)).turns
     assert answer.kind == "generated"
     assert answer.text.endswith("[no source].")
     (cited,) = answer.citations
@@ -161,7 +161,7 @@ def test_a_conversation_goes_on(place: Path) -> None:
         add(facade, place)
         first = ask(facade, FOAM)
         second = ask(facade, "telephone of the crane operator", conversation=first.conversation_id)
-        turns = facade.answers.conversation(ConversationRequest(first.conversation_id)).turns
+        turns = facade.conversations.show(ConversationRequest(first.conversation_id)).turns
     assert second.conversation_id == first.conversation_id
     assert [turn.role for turn in turns] == ["user", "assistant"] * 2
 

@@ -379,8 +379,8 @@ def test_cancelling_hangs_up_on_a_silent_model(tmp_path: Path) -> None:
     assert not asking.is_alive()
     assert [type(error) for error in ended] == [KeyboardInterrupt]
     with service.lease.use() as engine:
-        (kept,) = engine.answers.conversations(ConversationsRequest()).conversations
-        assert engine.answers.store.turns(kept.id)[-1].status == "stopped"
+        (kept,) = engine.conversations.page(ConversationsRequest()).conversations
+        assert engine.conversations.turns(kept.id)[-1].status == "stopped"
     service.lease.close()
     connection.close()
     silent.close()

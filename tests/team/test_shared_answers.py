@@ -116,7 +116,7 @@ def test_an_answer_can_be_stopped_at_another_server(engines: tuple[Engine, Engin
     assert written.ended.wait(60)
     assert shown.ended.wait(60)
     assert (written.stopped, shown.stopped) == (True, True)
-    assert engines[1].answers.store.turns(written.conversation)[-1].status == "stopped"
+    assert engines[1].conversations.turns(written.conversation)[-1].status == "stopped"
     here.close()
 
 
@@ -155,10 +155,10 @@ def test_one_user_leaves_places_for_the_answers_of_others(engines: tuple[Engine,
 def test_an_answer_of_a_dead_server_ends_with_an_error(engines: tuple[Engine, Engine], project: Path) -> None:
     shared = engines[0].answers.shared
     assert shared is not None
-    conversation = engines[0].answers.store.create(
+    conversation = engines[0].conversations.create(
         title="t", provider="", model="", source="REST", agent_name="", paths=()
     )
-    owner = engines[0].answers.store.owner
+    owner = engines[0].conversations.owner
     shared.begin(owner, "a" * 16, "how?", conversation, "")
     shared.publish(owner, "a" * 16, 0, [("token", '{"text": "So"}')])
     shared.publish(owner, "a" * 16, 0, [("token", '{"text": "So"}')])  # the reply to the first was lost

@@ -9,6 +9,7 @@ import pytest
 from postgres_tools import called_by, user_data, wait_until
 
 from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.operations.answers import ConversationIdsRequest, ConversationSearchRequest, ConversationsRequest
 from codeinfo.store.user_data import ConversationStore, SavingsStore, Tally
 from codeinfo.team.access import create_user
 from codeinfo.team.database import TeamDatabase
@@ -37,20 +38,22 @@ def test_each_sees_their_own_conversations(database: TeamDatabase) -> None:
                 turn = store.begin(made[user], "a secret?", provider="p", model="m")
                 store.finish(turn, content="a NUL \0 of a model", status="ok")
     made[-1] = create(store, "of who types commands here")
-    assert [one.id for one in store.page(state="all", limit=9, cursor="").conversations] == [made[-1]]
+    assert [one.id for one in store.page(ConversationsRequest("all", 9)).conversations] == [made[-1]]
     with called_by(bob):
-        assert [one.id for one in store.page(state="all", limit=9, cursor="").conversations] == [made[bob]]
-        assert [match.conversation.id for match in store.search("secret", 9)] == [made[bob]]
+        assert [one.id for one in store.page(ConversationsRequest("all", 9)).conversations] == [made[bob]]
+        found = store.search(ConversationSearchRequest("secret", 9))
+        assert [match.conversation.id for match in found.matches] == [made[bob]]
         assert store.turns(made[ann]) == ()
-        for use in (store.get, lambda one: store.delete([one]), lambda one: store.archive([one])):
+        theirs = ConversationIdsRequest((made[ann],))
+        for use in (lambda: store.get(made[ann]), lambda: store.delete(theirs), lambda: store.archive(theirs)):
             with pytest.raises(NotFound, match="there is no conversation"):
-                use(made[ann])
+                use()
         with pytest.raises(NotFound):
             store.begin(made[ann], "and?", provider="p", model="m")
     with called_by(ann):
         assert store.turns(made[ann])[1].content == "a NUL \ufffd of a model"
     with called_by(0):  # nobody
-        assert store.page(state="all", limit=9, cursor="").conversations == ()
+        assert store.page(ConversationsRequest("all", 9)).conversations == ()
         with pytest.raises(CodeInfoError):
             create(store, "of nobody")
 

@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.answers import AnswerUsage, Citation, GradedItem, Round, ToolUse, Turn
+from codeinfo.operations.answers import AnswerUsage, Citation, ConversationsRequest, GradedItem, Round, ToolUse, Turn
 from codeinfo.store.user_data import CONVERSATION_MIGRATIONS, MALFORMED, MOST_DETAIL_CHARS, ConversationStore
 
 ITEM = GradedItem("a.py", 1, 5, 0.9, Distance(0.4), "/r", "def a():\n    return 1")
@@ -71,7 +71,7 @@ def test_a_database_of_the_first_release_shows_the_same_turns(tmp_path: Path) ->
     db.close()
     item = GradedItem("src/a.py", 1, 5, 0.9, Distance(0.41), "/r", "def a():\n    return 1")
     store = ConversationStore(tmp_path)
-    (conversation,) = store.page(state="all", limit=9, cursor="").conversations
+    (conversation,) = store.page(ConversationsRequest("all", 9)).conversations
     assert (conversation.title, conversation.turns, conversation.paths) == ("How are redirects followed?", 6, ("/r",))
     turns = store.turns(conversation.id)
     assert turns[1] == Turn(

@@ -78,13 +78,14 @@ class Engine:
 
     @property
     def answers(self) -> AnswerOperations:
-        """Questions, conversations and agents."""
+        """Questions and agents."""
         from codeinfo.engine.answers import AnswerOperations
 
         return self._area(AnswerOperations, lambda: AnswerOperations(self))
 
     @property
     def conversations(self) -> ConversationStore:
+        """What was asked and answered, with all turns."""
         from codeinfo.store.user_data import ConversationStore
 
         return self._area(ConversationStore, lambda: ConversationStore(self.indexes.user_data))

@@ -1,4 +1,4 @@
-"""`Engine.answers`: questions, agents, conversations and providers, each with a typed request and a typed result."""
+"""`Engine.answers`: questions, agents and providers, each with a typed request and a typed result."""
 
 from __future__ import annotations
 
@@ -340,7 +340,7 @@ class AnswerOperations:
         self._engine = engine
 
     @property
-    def store(self) -> ConversationStore:
+    def _store(self) -> ConversationStore:
         return self._engine.conversations
 
     @property
@@ -381,9 +381,9 @@ class AnswerOperations:
         else:
             lookup = DocumentLookup(self._engine, request, listener.progress)
         identity = known.id if known else self._new_conversation(request, chosen, listener.source, agent)
-        with self.store.run(identity):
-            earlier = self.store.turns(identity)
-            turn = self.store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
+        with self._store.run(identity):
+            earlier = self._store.turns(identity)
+            turn = self._store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
             shown_so_far: list[str] = []  # shown parts of the answer and
             found = Research()  # lookups so far, in case the run is interrupted
 
@@ -454,7 +454,7 @@ class AnswerOperations:
     def _conversation_for(self, given: str, agent: Profile | None) -> ops.Conversation | None:
         if not given:
             return None
-        known = self.store.get(given)
+        known = self._store.get(given)
         if known.agent_name != (agent.name if agent else ""):
             whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
             step = "Continue it with the same, or start a new one"
@@ -466,7 +466,7 @@ class AnswerOperations:
     ) -> str:
         paths = request.paths if isinstance(request, ops.AskRequest) else (DOCUMENTS,)
         paths = paths or (self._engine.indexes.locate(""),)
-        return self.store.create(
+        return self._store.create(
             title=title_of(request.question),
             provider=chosen.provider,
             model=chosen.model_id,
@@ -476,7 +476,7 @@ class AnswerOperations:
         )
 
     def _store_reply(self, turn: int, reply: ops.Answer) -> None:
-        self.store.finish(
+        self._store.finish(
             turn,
             content=reply.text,
             status="ok",
@@ -493,7 +493,7 @@ class AnswerOperations:
     def _store_failure(self, turn: int, shown_so_far: str, found: Research, error: BaseException) -> None:
         stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
         why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
-        self.store.finish(
+        self._store.finish(
             turn,
             content=shown_so_far,
             status="stopped" if stopped else "failed",
@@ -542,25 +542,6 @@ class AnswerOperations:
     def providers(self) -> ops.ProviderList:
         return list_providers(self._config)
 
-    def conversations(self, request: ops.ConversationsRequest) -> ops.ConversationPage:
-        return self.store.page(state=request.state, limit=request.limit, cursor=request.cursor, agent=request.agent)
-
-    def conversation(self, request: ops.ConversationRequest) -> ops.ConversationDetail:
-        found = self.store.get(request.id)
-        return ops.ConversationDetail(found, self.store.turns(found.id))
-
-    def search_conversations(self, request: ops.ConversationSearchRequest) -> ops.ConversationMatches:
-        return ops.ConversationMatches(request.text, self.store.search(request.text, request.limit))
-
-    def archive_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
-        return ops.ConversationsChanged("archived", self.store.archive(request.ids))
-
-    def restore_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
-        return ops.ConversationsChanged("restored", self.store.restore(request.ids))
-
-    def delete_conversations(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
-        return ops.ConversationsChanged("deleted", self.store.delete(request.ids))
-
     def export_conversation(self, request: ops.ConversationRequest) -> ops.ConversationExport:
-        detail = self.conversation(request)
+        detail = self._store.show(request)
         return ops.ConversationExport(detail.conversation.id, to_markdown(detail.conversation, detail.turns))

@@ -437,7 +437,7 @@ def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEval
     for suite, case in cases:
         asked = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
         answer = engine.answers.ask(asked, left_out=[Path(name) for name in request.suites])
-        engine.answers.store.delete((answer.conversation_id,))
+        engine.conversations.delete(operations.ConversationIdsRequest((answer.conversation_id,)))
         failures = tuple(failures_of(case, answer))
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
         checks.append(ops.AnswerCheck(suite, case.question, not failures, failures, answer.status, tokens))

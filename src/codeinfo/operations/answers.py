@@ -274,7 +274,7 @@ class ConversationPage(Struct, frozen=True):
     next_cursor: str = ""  # "" at the end
 
 
-@_operation("conversations list", ConversationPage, "answers.conversations")
+@_operation("conversations list", ConversationPage, "conversations.page")
 class ConversationsRequest(Struct, frozen=True):
     """List conversations, the latest first."""
 
@@ -293,7 +293,7 @@ class ConversationDetail(Struct, frozen=True):
     turns: tuple[Turn, ...]
 
 
-_operation("conversations show", ConversationDetail, "answers.conversation", "Show a conversation with all its turns.")(
+_operation("conversations show", ConversationDetail, "conversations.show", "Show a conversation with all its turns.")(
     ConversationRequest
 )
 
@@ -308,7 +308,7 @@ class ConversationMatches(Struct, frozen=True):
     matches: tuple[ConversationMatch, ...]
 
 
-@_operation("conversations search", ConversationMatches, "answers.search_conversations")
+@_operation("conversations search", ConversationMatches, "conversations.search")
 class ConversationSearchRequest(Struct, frozen=True):
     """Find conversations by words in their titles, questions and answers."""
 
@@ -328,20 +328,20 @@ class ConversationsChanged(Struct, frozen=True):
 _change(
     "conversations archive",
     ConversationsChanged,
-    "answers.archive_conversations",
+    "conversations.archive",
     "Archive conversations: they stay readable but take no new turns.",
 )(ConversationIdsRequest)
 
 
-_change(
-    "conversations restore", ConversationsChanged, "answers.restore_conversations", "Restore archived conversations."
-)(ConversationIdsRequest)
+_change("conversations restore", ConversationsChanged, "conversations.restore", "Restore archived conversations.")(
+    ConversationIdsRequest
+)
 
 
 _change(
     "conversations delete",
     ConversationsChanged,
-    "answers.delete_conversations",
+    "conversations.delete",
     "Delete conversations permanently.",
     confirm="Delete {ids} permanently?",
 )(ConversationIdsRequest)

@@ -26,7 +26,7 @@ from codeinfo.engine import Engine
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.files import resolve_root
 from codeinfo.model import dumps, iso_time
-from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationIdsRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
 from codeinfo.operations.documents import AnyQuestion
@@ -127,7 +127,7 @@ class Runs:
             question, agent, paths = request.instruction or request.command, request.agent, (request.working_folder,)
         else:
             question, agent = request.question, ""
-        owner = self._engine.answers.store.owner
+        owner = self._engine.conversations.owner
         run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
         with self._lock:
             going = [one.owner for one in self._runs.values() if not one.finished]
@@ -141,7 +141,7 @@ class Runs:
                 del self._runs[old]
         try:
             if not request.conversation:  # created first, so that the page has an address to return to
-                run.conversation = self._engine.answers.store.create(
+                run.conversation = self._engine.conversations.create(
                     title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
                 )
                 request = replace(request, conversation=run.conversation)
@@ -156,7 +156,7 @@ class Runs:
 
     def get(self, identity: str) -> AnswerRun:
         run = self._runs.get(identity) or self._follow(identity=identity)
-        if run is None or run.owner != self._engine.answers.store.owner:
+        if run is None or run.owner != self._engine.conversations.owner:
             raise NotFound(f"there is no run {identity!r}", "Open the conversation instead")
         return run
 
@@ -203,20 +203,20 @@ class Runs:
 
     def _follow(self, *, identity: str = "", conversation: str = "") -> AnswerRun | None:
         """A local copy of a run on another server, updated until it ends."""
-        answers = self._engine.answers
-        if answers.shared is None:
+        shared, owner = self._engine.answers.shared, self._engine.conversations.owner
+        if shared is None:
             return None
-        found = answers.shared.find(answers.store.owner, identity=identity, conversation=conversation)
+        found = shared.find(owner, identity=identity, conversation=conversation)
         if found is None or (found.gone and not found.finished and conversation):
             return None
         with self._lock:
             if found.id not in self._followed:
-                run = AnswerRun(found.id, found.question, found.conversation, found.agent, answers.store.owner)
-                run.call = Call(partial(answers.shared.stop, run.owner, run.id))
+                run = AnswerRun(found.id, found.question, found.conversation, found.agent, owner)
+                run.call = Call(partial(shared.stop, owner, run.id))
                 self._followed[found.id] = run
                 while len(self._followed) > RUNS_REMEMBERED:
                     self._followed.popitem(last=False)
-                work = partial(self._copy_events, answers.shared, run)
+                work = partial(self._copy_events, shared, run)
                 threading.Thread(target=work, name="codeinfo follow", daemon=True).start()
             return self._followed[found.id]
 
@@ -267,9 +267,9 @@ class Runs:
 
     def _drop_if_empty(self, run: AnswerRun) -> None:
         """Delete a conversation that stayed empty because no model could be reached."""
-        store = self._engine.answers.store
+        store = self._engine.conversations
         if run.error is not None and run.conversation and not store.turns(run.conversation):
-            store.delete((run.conversation,))
+            store.delete(ConversationIdsRequest((run.conversation,)))
             run.conversation = ""
 
     def _record_error(self, run: AnswerRun, error: CodeInfoError) -> None:

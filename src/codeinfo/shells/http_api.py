@@ -463,7 +463,7 @@ def ask_request(state: State, values: Values) -> answers.AskRequest:
     if not values["message"].strip():
         raise UsageError("the question is empty", "Ask something")
     if values.get("conversationId"):
-        state.engine.answers.conversation(answers.ConversationRequest(values["conversationId"]))
+        state.engine.conversations.show(answers.ConversationRequest(values["conversationId"]))
     roots = tuple(state.projects.root_of(name) for name in values.get("projects") or ("",))
     return answers.AskRequest(values["message"], roots, **continuation(values))
 

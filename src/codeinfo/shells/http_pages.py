@@ -498,7 +498,7 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
     turns: Sequence[ops.Turn] = ()
     conversation, run = None, None
     if identity:
-        detail = visit.engine.answers.conversation(ops.ConversationRequest(identity))
+        detail = visit.engine.conversations.show(ops.ConversationRequest(identity))
         conversation, run = detail.conversation, visit.state.runs.of_conversation(detail.conversation.id)
         turns = detail.turns[:-1] if conversation.running else detail.turns  # the live answer shows the one in progress
     return {
@@ -527,7 +527,7 @@ def _first_path(conversation: ops.Conversation | None) -> str:
 
 
 def _list_conversations(visit: Visit, which: str, agent: str) -> dict[str, Any]:
-    found = visit.engine.answers.conversations(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
+    found = visit.engine.conversations.page(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
     shown = [one for one in found.conversations if bool(one.agent_name) == bool(agent)]
     return {"conversations": shown, "which": which}
 
@@ -538,7 +538,7 @@ def _list(visit: Visit) -> str:
 
 
 def _change(method: str, which: str, visit: Visit) -> str:
-    change = getattr(visit.engine.answers, method)
+    change = getattr(visit.engine.conversations, method)
     change(ops.ConversationIdsRequest((visit.field("id"),)))
     return _conversation_list(visit, which, "")
 
@@ -574,7 +574,7 @@ def _turn(visit: Visit) -> str:
     run = visit.state.runs.get(visit.request.path_params["run_id"])
     if run.error is not None and not run.text:
         raise run.error
-    detail = visit.engine.answers.conversation(ops.ConversationRequest(run.conversation))
+    detail = visit.engine.conversations.show(ops.ConversationRequest(run.conversation))
     count = max(1, 2 * len(run.answers) - 1)
     return visit.render("turns.html", turns=detail.turns[-count:], root=_first_path(detail.conversation))
 
@@ -620,8 +620,8 @@ def page_routes() -> list[http_api.TeamRoute]:
         page("GET", "/ui/models", _models, team=READ),
         page("GET", "/ui/agents", _agents),
         page("GET", "/ui/conversations", _list, team=READ),
-        page("POST", "/ui/conversations/archive", partial(_change, "archive_conversations", "active"), team=WRITE),
-        page("POST", "/ui/conversations/restore", partial(_change, "restore_conversations", "archived"), team=WRITE),
+        page("POST", "/ui/conversations/archive", partial(_change, "archive", "active"), team=WRITE),
+        page("POST", "/ui/conversations/restore", partial(_change, "restore", "archived"), team=WRITE),
         page("GET", "/ui/runs/{run_id}/turn", _turn, team=READ),
         http_api.TeamRoute("/ui/runs", _start, "POST", WRITE),
     ]

@@ -420,6 +420,7 @@ CONVERSATION_MIGRATIONS: dict[str, str] = {
 }
 
 _BOUNDED = ("tool_calls", "rounds")  # columns whose details may be long
+_ARCHIVE = "UPDATE conversations SET archived_at = ? WHERE id = ?"
 _CONVERSATION = "id, title, provider, model, source, created_at, last_message_at, agent_name, archived_at, paths"
 
 Now = Callable[[], datetime]
@@ -501,25 +502,29 @@ class ConversationStore(UserStore):
         with self._data.reading() as db:
             return _find_conversation(db, given)
 
-    def page(self, *, state: str, limit: int, cursor: str, agent: str = "") -> ops.ConversationPage:
+    def page(self, request: ops.ConversationsRequest) -> ops.ConversationPage:
         where, values = ["TRUE"], []
-        if state != "all":
-            where.append("archived_at IS NULL" if state == "active" else "archived_at IS NOT NULL")
-        if agent:
+        if request.state != "all":
+            where.append("archived_at IS NULL" if request.state == "active" else "archived_at IS NOT NULL")
+        if request.agent:
             where.append("agent_name = ?")
-            values.append(agent)
-        if cursor:
+            values.append(request.agent)
+        if request.cursor:
             where.append("(last_message_at, id) < (?, ?)")
-            values += cursor.split(",")
-            if cursor.count(",") != 1:
+            values += request.cursor.split(",")
+            if request.cursor.count(",") != 1:
                 raise UsageError("the cursor is not valid", "Start without a cursor")
         query = f"""SELECT {_CONVERSATION} FROM conversations WHERE {" AND ".join(where)}
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         with self._data.reading() as db:
-            rows = db.execute(query, *values, limit + 1)
-            found = tuple(_read_conversation(db, row) for row in rows[:limit])
-        last = found[-1] if len(rows) > limit else None
+            rows = db.execute(query, *values, request.limit + 1)
+            found = tuple(_read_conversation(db, row) for row in rows[: request.limit])
+        last = found[-1] if len(rows) > request.limit else None
         return ops.ConversationPage(found, f"{last.last_message_at},{last.id}" if last else "")
+
+    def show(self, request: ops.ConversationRequest) -> ops.ConversationDetail:
+        found = self.get(request.id)
+        return ops.ConversationDetail(found, self.turns(found.id))
 
     def turns(self, identity: str) -> tuple[ops.Turn, ...]:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
@@ -528,9 +533,9 @@ class ConversationStore(UserStore):
         with self._data.reading() as db:
             return tuple(turn_of(row) for row in db.execute(query, identity))
 
-    def search(self, text: str, limit: int) -> tuple[ops.ConversationMatch, ...]:
+    def search(self, request: ops.ConversationSearchRequest) -> ops.ConversationMatches:
         """Conversations that contain every word, the latest first."""
-        words = list(dict.fromkeys(text.split()))
+        words = list(dict.fromkeys(request.text.split()))
         if not words:
             raise UsageError("there is nothing to search for", "Give some words")
         if len(words) > MOST_WORDS:
@@ -542,25 +547,26 @@ class ConversationStore(UserStore):
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         values = [pattern for pattern in patterns for _ in range(2)]
         with self._data.reading() as db:
-            found = [_read_conversation(db, row) for row in db.execute(query, *values, limit)]
-        return tuple(ops.ConversationMatch(one, excerpt_around(words, one.title, self.turns(one.id))) for one in found)
+            found = [_read_conversation(db, row) for row in db.execute(query, *values, request.limit)]
+        excerpts = (excerpt_around(words, one.title, self.turns(one.id)) for one in found)
+        return ops.ConversationMatches(request.text, tuple(map(ops.ConversationMatch, found, excerpts)))
 
-    def archive(self, identities: Sequence[str]) -> tuple[str, ...]:
-        return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (self._stamp(),))
+    def archive(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
+        return ops.ConversationsChanged("archived", self._change(request.ids, _ARCHIVE, (self._stamp(),)))
 
-    def restore(self, identities: Sequence[str]) -> tuple[str, ...]:
-        return self._change(identities, "UPDATE conversations SET archived_at = ? WHERE id = ?", (None,))
+    def restore(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
+        return ops.ConversationsChanged("restored", self._change(request.ids, _ARCHIVE, (None,)))
 
-    def delete(self, identities: Sequence[str]) -> tuple[str, ...]:
+    def delete(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
         """Delete for good, with all turns. A running one is refused, and with it the whole call."""
-        chosen = [self.get(given).id for given in identities]
+        chosen = [self.get(given).id for given in request.ids]
         with ExitStack() as runs:
             for identity in chosen:
                 runs.enter_context(self.run(identity))
             self._change(chosen, "DELETE FROM conversations WHERE id = ?", ())
             for identity in chosen:
                 self._data.drop_lock(_lock_of(identity))
-        return tuple(chosen)
+        return ops.ConversationsChanged("deleted", tuple(chosen))
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
