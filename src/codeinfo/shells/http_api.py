@@ -98,6 +98,19 @@ class Api(Struct, frozen=True):
         return defaults | values | request.path_params
 
 
+ROUTES: list[Api] = []
+
+
+def _route(
+    method: str, path: str, summary: str, *inputs: Input, tag: str, **more: Any
+) -> Callable[[Callable[..., Any]], None]:
+    """Makes a function the handler of a route."""
+    return lambda handler: ROUTES.append(Api(method, path, summary, handler, inputs, tag=tag, **more))
+
+
+_contract, _ingest, _chat = (partial(_route, tag=tag) for tag in ("contract", "ingest", "chat"))
+
+
 def path_of(one: Operation) -> str:
     return f"{PREFIX}/{one.name.replace(' ', '/')}"
 
@@ -323,6 +336,7 @@ def _renamed_route(
     return Api(method, path, one.summary, perform, inputs, operation=name, **shown)
 
 
+@_contract("GET", "/health", "Whether the server works, and what `doctor` says.", reserved=True)
 def _health(state: State, values: Values, call: Call) -> Any:
     report = state.engine.doctor(DoctorRequest(checksums=False))  # polled every few seconds, also under load
     status = "degraded" if any(check.state == "fail" for check in report.checks) else "ok"
@@ -330,17 +344,20 @@ def _health(state: State, values: Values, call: Call) -> Any:
     return {"status": status, "version": __version__, "late_ms": late_ms, "checks": report.checks}
 
 
+@_contract("GET", "/version", "The version.", reserved=True)
 def _version(state: State, values: Values, call: Call) -> Any:
     return {"name": "codeinfo", "version": __version__}
 
 
+_LEVEL = Input("level", "At least this serious.", default="INFO", choices=LEVELS)
+_LINES = Input("limit", "At most this many lines.", "int", 200, minimum=1, maximum=1000)
+
+
+@_contract("GET", "/logs", "Recent log lines, the latest first.", _LEVEL, _LINES, reserved=True)
 def _log_lines(state: State, values: Values, call: Call) -> Any:
     return {"lines": state.logs.since(values["level"], values["limit"])}
 
 
-_LEVEL = Input("level", "At least this serious.", default="INFO", choices=LEVELS)
-_LINES = Input("limit", "At most this many lines.", "int", 200, minimum=1, maximum=1000)
-_contract = partial(Api, tag="contract")
 CONTRACT = (
     _renamed_route(
         "POST",
@@ -355,9 +372,6 @@ CONTRACT = (
     _renamed_route("POST", "/tools/ast-call-graph", "calls"),
     _renamed_route("POST", "/tools/ast-module-imports", "imports"),
     _renamed_route("GET", "/tools/ingested-repos", "projects", result=ProjectsResult),
-    _contract("GET", "/health", "Whether the server works, and what `doctor` says.", _health, reserved=True),
-    _contract("GET", "/version", "The version.", _version, reserved=True),
-    _contract("GET", "/logs", "Recent log lines, the latest first.", _log_lines, (_LEVEL, _LINES), reserved=True),
 )
 
 
@@ -368,14 +382,6 @@ _ROOT = Input("root", "The project: its name or folder.", required=True, aliases
 _FULL = Input("full", "Rebuild everything instead of only what changed.", "bool", False)
 _RUN = Input("runId", "The run.", required=True)
 _BELOW = Input("path", "The folder; those that may be added unless named.")
-INGEST: list[Api] = []
-
-
-def _ingest(
-    method: str, path: str, summary: str, *inputs: Input, result: type | None = None
-) -> Callable[[Callable[..., Any]], None]:
-    """Makes a function the handler of a route."""
-    return lambda handler: INGEST.append(Api(method, path, summary, handler, inputs, result, tag="ingest"))
 
 
 @_ingest("POST", "/ingest/start", "Queue a folder to be indexed.", _FOLDER, _FULL, result=IngestRun)
@@ -485,9 +491,7 @@ def continuation(values: Values) -> dict[str, Any]:
     return {field: values.get(name, "") for field, name in names.items()}
 
 
-async def _reply(
-    question: Callable[[State, Values], AnyQuestion], state: State, values: Values, request: Request
-) -> Response:
+async def _reply(question: Callable[[State, Values], AnyQuestion], state: State, values: Values) -> Response:
     """A failure before the first word is a status; later ones are events."""
     run = await state.dispatcher.run(lambda call: state.runs.start(question(state, values)))
     async for _, event in run.follow():
@@ -513,6 +517,26 @@ async def _run_events(run: AnswerRun, after: int) -> AsyncIterator[dict[str, str
         yield {"id": str(number), "event": event.kind, "data": dumps(data)}
 
 
+@_chat("POST", "/chat", "Ask; the answer comes as server-sent events.", *CHAT_INPUTS, team=WRITE)
+async def _ask(state: State, values: Values, request: Request) -> Response:
+    return await _reply(ask_request, state, values)
+
+
+@_chat("POST", "/agents/{name}/run", "Have an agent do something with a project.", *AGENT_INPUTS)
+async def _run_agent(state: State, values: Values, request: Request) -> Response:
+    return await _reply(agent_request, state, values)
+
+
+@_chat("GET", "/chat/models", "Chat endpoints and their models.", team=READ)
+def _models(state: State, values: Values, call: Call) -> Any:
+    found = state.engine.answers.providers()
+    fields = ("name", "state", "models", "chosen")
+    listed = ((one, hide_places(one.detail)) for one in found.providers)
+    shown = [{name: getattr(one, name) for name in fields} | {"detail": detail} for one, detail in listed]
+    return {"providers": shown, "notes": found.notes}
+
+
+@_chat("GET", "/chat/runs/{run_id}/events", "The events of a run, from the first or after Last-Event-ID.", team=READ)
 async def _events(state: State, values: Values, request: Request) -> Response:
     last = request.headers.get("last-event-id", "")
     after = int(last) + 1 if last.isdecimal() and len(last) < 10 else 0
@@ -520,18 +544,11 @@ async def _events(state: State, values: Values, request: Request) -> Response:
     return EventSourceResponse(_run_events(run, after), ping=PING_SECONDS)
 
 
+@_chat("POST", "/chat/runs/{run_id}/stop", "Stop a run.", team=WRITE)
 def _stop(state: State, values: Values, call: Call) -> Any:
     run = state.runs.get(values["run_id"])
     run.call.cancel()
     return {"runId": run.id, "stopping": not run.finished}
-
-
-def _models(state: State, values: Values, call: Call) -> Any:
-    found = state.engine.answers.providers()
-    fields = ("name", "state", "models", "chosen")
-    listed = ((one, hide_places(one.detail)) for one in found.providers)
-    shown = [{name: getattr(one, name) for name in fields} | {"detail": detail} for one, detail in listed]
-    return {"providers": shown, "notes": found.notes}
 
 
 def _with_timing(found: Any) -> Any:
@@ -544,20 +561,7 @@ def _with_timing(found: Any) -> Any:
 
 _CHAT_NAMES = {"agent": ("agentName",), "id": ("identity",), "ids": ("conversationIds",)}
 _conversation_route = partial(_renamed_route, names=_CHAT_NAMES, tag="chat")
-_chat_route = partial(Api, tag="chat")
-_chat, _run_agent = partial(_reply, ask_request), partial(_reply, agent_request)
-CHAT = (
-    _chat_route("POST", "/chat", "Ask; the answer comes as server-sent events.", _chat, CHAT_INPUTS, team=WRITE),
-    _chat_route("POST", "/agents/{name}/run", "Have an agent do something with a project.", _run_agent, AGENT_INPUTS),
-    _chat_route("GET", "/chat/models", "Chat endpoints and their models.", _models, team=READ),
-    _chat_route(
-        "GET",
-        "/chat/runs/{run_id}/events",
-        "The events of a run, from the first or after Last-Event-ID.",
-        _events,
-        team=READ,
-    ),
-    _chat_route("POST", "/chat/runs/{run_id}/stop", "Stop a run.", _stop, team=WRITE),
+CONVERSATIONS = (
     _conversation_route("GET", "/agents", "agents list"),
     _conversation_route("GET", "/conversations", "conversations list"),
     _conversation_route("GET", "/conversations/{identity}", "conversations show", shape=_with_timing),
@@ -566,4 +570,4 @@ CHAT = (
     _conversation_route("POST", "/conversations/delete", "conversations delete"),
 )
 _OPERATION_ROUTES = (_operation_route(one) for one in OPERATIONS.values() if one.is_served)
-API_ROUTES = (*_OPERATION_ROUTES, *CONTRACT, *INGEST, *CHAT)
+API_ROUTES = (*_OPERATION_ROUTES, *CONTRACT, *ROUTES, *CONVERSATIONS)
