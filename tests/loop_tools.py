@@ -8,7 +8,6 @@ from typing import Any
 
 from scripted import Reply, Request, ScriptedLlm
 
-from codeinfo.answers.agents import ToolFunctions
 from codeinfo.answers.evidence import Found, PassageFilter
 from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Model
@@ -70,15 +69,18 @@ class Scenario:
         found = self.searches.pop(0) if len(self.searches) > 1 else self.searches[0]
         return Found(query, tuple(found), Quality("ok", 1.0))
 
-    def means(self) -> Resources:
-        def read_file(path: str, start: int, end: int) -> Passage:
-            if not path.startswith("src/"):
-                raise NotFound(f"{path} is not an indexed file")
-            return Passage("/r", path, start, end, f"line {start} of {path}")
+    def read_file(self, path: str, start_line: int, end_line: int) -> Passage:
+        if not path.startswith("src/"):
+            raise NotFound(f"{path} is not an indexed file")
+        return Passage("/r", path, start_line, end_line, f"line {start_line} of {path}")
 
+    def outline(self, path: str) -> str:
+        return f"{path}\n1-3 function part1"
+
+    def means(self) -> Resources:
         return Resources(
             model=Model(self.llm, self.budget),
-            tools=ToolFunctions(self.search, read_file, lambda path: f"{path}\n1-3 function part1"),
+            tools=self,
             filter=self.filter(),
             settings=self.settings,
             allowed_tools=("search", "read_file", "outline"),

@@ -12,9 +12,9 @@ results into numbered evidence. An agent is a folder:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Struct, field
@@ -27,42 +27,40 @@ from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
 from codeinfo.model import Passage, decode_stored
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
-from codeinfo.ports import ToolCall, ToolSpec
+from codeinfo.ports import Schema, ToolCall, ToolSpec
 
 _SHOWN_ARGUMENTS = 200  # characters of a call's arguments that the trace keeps
 
 _TEXT = {"type": "string", "minLength": 1}
 _LINE = {"type": "integer", "minimum": 1}
-_PARAMETERS: dict[str, dict[str, Any]] = {
-    "search": {"query": _TEXT},
-    "read_file": {"path": _TEXT, "start_line": _LINE, "end_line": _LINE},
-    "outline": {"path": _TEXT},
-    "references": {"name": _TEXT},
-    "decision_card": {"change": _TEXT},
-}
-_DESCRIPTIONS = {
-    "search": "Search the indexed files by meaning and by words. Gives the best passages as numbered sources.",
-    "read_file": "Read lines of an indexed file, by the path that a source shows. Gives them as a numbered source.",
-    "outline": "List the definitions of an indexed file with their lines.",
-    "references": "List where a name is used in the indexed files.",
-    "decision_card": (
-        "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin."
-    ),
-}
-SPECS = {name: ToolSpec(name, _DESCRIPTIONS[name], object_schema(**fields)) for name, fields in _PARAMETERS.items()}
+
+
+def _spec(name: str, description: str, /, **parameters: Schema) -> ToolSpec:
+    return ToolSpec(name, description, object_schema(**parameters))
+
+
+_SEARCH = "Search the indexed files by meaning and by words. Gives the best passages as numbered sources."
+_READ_FILE = "Read lines of an indexed file, by the path that a source shows. Gives them as a numbered source."
+_CARD = "Say what is known about a planned change (callers, patterns, memories) and whether it is enough to begin."
+_TOOLS = (
+    _spec("search", _SEARCH, query=_TEXT),
+    _spec("read_file", _READ_FILE, path=_TEXT, start_line=_LINE, end_line=_LINE),
+    _spec("outline", "List the definitions of an indexed file with their lines.", path=_TEXT),
+    _spec("references", "List where a name is used in the indexed files.", name=_TEXT),
+    _spec("decision_card", _CARD, change=_TEXT),
+)
+SPECS = {tool.name: tool for tool in _TOOLS}
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------
 
 
-class ToolFunctions(Struct, frozen=True):
-    """Tool implementations from the engine. The last two are None where the engine cannot answer them."""
+class ToolFunctions(Protocol):
+    """Tools by their names, from the engine. It need not have those that are not listed here."""
 
-    search: Callable[[str], Found]
-    read_file: Callable[[str, int, int], Passage]
-    outline: Callable[[str], str]
-    references: Callable[[str], str] | None = None
-    decision_card: Callable[[str], str] | None = None
+    def search(self, query: str) -> Found: ...
+
+    def read_file(self, path: str, start_line: int, end_line: int) -> Passage: ...
 
 
 class Toolbox(Struct):
@@ -80,7 +78,7 @@ class Toolbox(Struct):
         return len(self.uses) < self.limit
 
     def specs(self) -> tuple[ToolSpec, ...]:
-        offered = (name for name in self.allowed if getattr(self.functions, name) is not None)
+        offered = (name for name in self.allowed if hasattr(self.functions, name))
         return tuple(SPECS[name] for name in offered) if self.open else ()
 
     def perform(self, call: ToolCall) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from msgspec.structs import replace
 
-from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, ToolFunctions, list_agents, load_agent
+from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
 from codeinfo.answers.evidence import Found, PassageFilter, content_words, extract, list_graded, search_text, spellings
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
@@ -80,7 +80,7 @@ class EngineParts(Protocol):
 
 
 class Lookup(ABC):
-    """Searches and reads for one answer. The first search refreshes the index."""
+    """Searches and reads for one answer: the tools of its model. The first search refreshes the index."""
 
     outlined: ClassVar[str]  # what an outline lists
 
@@ -90,10 +90,6 @@ class Lookup(ABC):
         self._progress = progress
         self._fresh = False
         self.notes: tuple[str, ...] = ()
-
-    @abstractmethod
-    def functions(self) -> ToolFunctions:
-        """The tools for the model."""
 
     def locate(self, citation: ops.Citation) -> ops.Citation:
         """The citation with a link to open it, if one is known."""
@@ -186,9 +182,6 @@ class CodeLookup(Lookup):
         self._scope = Scope.of(map(engine.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
 
-    def functions(self) -> ToolFunctions:
-        return ToolFunctions(self.search, self.read_file, self.outline, self.references, self.decision_card)
-
     def _search(self, query: str) -> Found:
         request = SearchRequest(
             query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
@@ -264,9 +257,6 @@ class DocumentLookup(Lookup):
         self._chosen, self.notes = engine.documents.choose(request.path, request.collections)
         if not self._chosen:
             raise no_collection()
-
-    def functions(self) -> ToolFunctions:
-        return ToolFunctions(self.search, self.read_file, self.outline)
 
     def locate(self, citation: ops.Citation) -> ops.Citation:
         try:
@@ -421,15 +411,15 @@ class AnswerOperations:
         settings = self._config.answers
         resources = Resources(
             model=Model(chosen.llm, Budget(settings.max_tokens, settings.timeout_s), listener.follow),
-            tools=lookup.functions(),
+            tools=lookup,
             filter=self._passage_filter(lookup),
             settings=settings,
             allowed_tools=agent.tools if agent else ALL_TOOLS,
         )
         system = agent.system_prompt if agent else ""
-        # Models that call no tools need the card as well.
-        look_up_card = resources.tools.decision_card
-        card = look_up_card(question) if look_up_card and agent and "decision_card" in agent.tools else ""
+        card = ""
+        if isinstance(lookup, CodeLookup) and agent and "decision_card" in agent.tools:
+            card = lookup.decision_card(question)  # models that call no tools need it as well
         return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
