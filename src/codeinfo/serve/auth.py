@@ -155,19 +155,17 @@ class Guard:
             return
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
         send_secured = _add_security_headers(send, cacheable=scope["path"].startswith("/static/"))
-        try:
-            self._check_form(scope, headers)
-        except RequestRefused as error:
-            await send_refusal(send_secured, headers, error)
-            return
         body = _Body(receive, most_bytes(scope["path"]))
         try:
+            self._check_form(scope, headers)
             await self.enter(scope, body.receive, send_secured, headers)
+        except CodeInfoError as error:  # before the application was asked: its own errors have a handler there
+            await send_refusal(send_secured, headers, error)
         finally:
             _Body.held -= body.seen
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
-        """A well-formed request from an allowed origin: answered if its sender has the right to it."""
+        """Answers a well-formed request from an allowed origin; raises if its sender has no right to it."""
         asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
         if session := self._open_session(asked):
             cookie = self._sessions.set_cookie(session).encode()
@@ -176,11 +174,10 @@ class Guard:
         page_token = self._sessions.page_token(headers.get("cookie", ""))
         try:
             self._check_credentials(scope, headers, page_token)
-        except RequestRefused as error:
-            if is_browser(headers) and _is_page(scope):
-                await send_page(send, 401, no_session_page(address_of(scope), used=CODE_PARAMETER in asked), [])
-            else:
-                await send_refusal(send, headers, error)
+        except RequestRefused:
+            if not (is_browser(headers) and _is_page(scope)):
+                raise
+            await send_page(send, 401, no_session_page(address_of(scope), used=CODE_PARAMETER in asked), [])
             return
         scope.setdefault("state", {})["page_token"] = page_token
         await self._app(scope, receive, send)

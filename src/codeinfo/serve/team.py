@@ -86,8 +86,6 @@ OPEN = frozenset(
 LOOK_S = 2.0  # between two checks whether the caller of a running response still has access
 UNCERTAIN_S = 30.0  # how long a response may continue while nobody can say whether its caller has access
 REFUSALS_S = 60.0  # between two audit lines about one refused token
-# What callers learn: the error itself names the database's host and user.
-NO_DATABASE = StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
 # An address, also that of the database, or an absolute path.
 _PLACE = re.compile(r"(?:https?://|(?<![\w/])/(?!/)|(?<=store at )|(?<=user of ))[^\s,;)]+")
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
@@ -111,6 +109,11 @@ def refusal_of(operation: str) -> team.Refused:
     return team.Refused(what, "docs/team.md says what it offers")
 
 
+def _no_database() -> StoreUnavailable:
+    """What callers learn: the error itself names the database's host and user."""
+    return StoreUnavailable("the team's database cannot be reached", "Try again in a moment; the log says why")
+
+
 def hide_places(text: str) -> str:
     """For callers of a team's server, without where its models and files are."""
     return _PLACE.sub("…", text) if team.request_user() is not None and _PLACE.search(text) else text
@@ -121,7 +124,7 @@ def hide_setup(error: CodeInfoError) -> CodeInfoError:
     if (error.status < 500 and error.code != "STORE_REFUSED") or team.request_user() is None:
         return error
     known, error.what, error.next_step = error.what, hide_places(error.what), hide_places(error.next_step)
-    shown = NO_DATABASE if isinstance(error, StoreUnavailable) else error
+    shown = _no_database() if isinstance(error, StoreUnavailable) else error
     if shown.what != known:
         log.warning("%s: %s", error.code, known)
     return shown
@@ -258,18 +261,13 @@ class TeamGuard(auth.Guard):
             caller = await self._find_caller(look) if look is not None else None
         except CodeInfoError as error:
             log.warning("%s %r: %s", scope["method"], scope["path"], error)
-            await auth.send_refusal(send, headers, NO_DATABASE if isinstance(error, StoreUnavailable) else error)
-            return
+            raise (_no_database() if isinstance(error, StoreUnavailable) else error) from None
         if caller is None or look is None:
             await self._refuse_unknown(scope, send, headers, given=look is not None)
             return
         if name:
             scope["state"]["page_token"] = self._authenticator.sessions.token_of(name)
-        try:
-            self._check_scope(scope, headers, caller, name)
-        except CodeInfoError as error:
-            await auth.send_refusal(send, headers, error)
-            return
+        self._check_scope(scope, headers, caller, name)
         current_user.set(caller)
         asked = parse_qs(scope["query_string"].decode("latin-1"))
         query = asked.get("q", [""])[0] if self._authenticator.keeps_queries else ""
