@@ -10,7 +10,7 @@ import logging
 import secrets
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator
 from contextvars import copy_context
 from functools import partial
@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.answers.write import title_of
+from codeinfo.cache import Cache
 from codeinfo.engine import Engine
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.files import resolve_root
@@ -61,7 +62,6 @@ class AnswerRun(Struct):
     """`owner` is the user whose run it is; nobody else gets it."""
 
     id: str
-    question: str
     conversation: str
     agent: str
     owner: int = 0
@@ -104,8 +104,8 @@ class Runs:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._runs: OrderedDict[str, AnswerRun] = OrderedDict()
-        self._followed: OrderedDict[str, AnswerRun] = OrderedDict()
+        self._runs: dict[str, AnswerRun] = {}
+        self._followed: Cache[str, AnswerRun] = Cache(RUNS_REMEMBERED, lambda _: 1)
         self._publishing: list[threading.Thread] = []
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class Runs:
         else:
             question, agent = request.question, ""
         owner = self._engine.conversations.owner
-        run = AnswerRun(secrets.token_hex(8), question, request.conversation, agent, owner)
+        run = AnswerRun(secrets.token_hex(8), request.conversation, agent, owner)
         with self._lock:
             going = [one.owner for one in self._runs.values() if not one.finished]
             own = going.count(owner) if request_user() is not None else 0
@@ -145,7 +145,7 @@ class Runs:
                     title=title_of(question), provider="", model="", source="REST", agent_name=agent, paths=paths
                 )
                 request = replace(request, conversation=run.conversation)
-            self._share(run)
+            self._share(run, question)
             work = partial(copy_context().run, self._perform, run, request)  # on behalf of the caller
             threading.Thread(target=work, name="codeinfo answer", daemon=True).start()
         except BaseException:
@@ -169,11 +169,11 @@ class Runs:
 
     # --- runs that all servers of a team see ---
 
-    def _share(self, run: AnswerRun) -> None:
+    def _share(self, run: AnswerRun, question: str) -> None:
         shared = self._engine.answers.shared
         if shared is None:
             return
-        shared.begin(run.owner, run.id, run.question, run.conversation, run.agent)
+        shared.begin(run.owner, run.id, question, run.conversation, run.agent)
         thread = threading.Thread(target=self._publish, args=(shared, run), name="codeinfo publish", daemon=True)
         self._publishing = [one for one in self._publishing if one.is_alive()] + [thread]
         thread.start()
@@ -210,15 +210,14 @@ class Runs:
         if found is None or (found.gone and not found.finished and conversation):
             return None
         with self._lock:
-            if found.id not in self._followed:
-                run = AnswerRun(found.id, found.question, found.conversation, found.agent, owner)
+            run = self._followed.get(found.id)
+            if run is None:
+                run = AnswerRun(found.id, found.conversation, found.agent, owner)
                 run.call = Call(partial(shared.stop, owner, run.id))
-                self._followed[found.id] = run
-                while len(self._followed) > RUNS_REMEMBERED:
-                    self._followed.popitem(last=False)
+                self._followed.add(found.id, run)
                 work = partial(self._copy_events, shared, run)
                 threading.Thread(target=work, name="codeinfo follow", daemon=True).start()
-            return self._followed[found.id]
+            return run
 
     def _copy_events(self, shared: SharedAnswers, run: AnswerRun) -> None:
         while True:

@@ -70,7 +70,7 @@ class _TeamTransaction:
 
 GONE_S = 10.0  # without a heartbeat, after which a server counts as gone
 _DAYS_KEPT = 1
-_COLUMNS = f"""id, question, conversation, agent, coalesce(result, ''), result IS NOT NULL,
+_COLUMNS = f"""id, conversation, agent, coalesce(result, ''), result IS NOT NULL,
     seen_at < now() - interval '{GONE_S} seconds'"""
 
 Event = tuple[str, str]  # its kind, and its data as JSON
@@ -80,7 +80,6 @@ class SharedAnswer(Struct, frozen=True):
     """`result` is the JSON of a finished one; `gone` says that its server has ended without finishing it."""
 
     id: str
-    question: str
     conversation: str
     agent: str
     result: str
