@@ -356,6 +356,13 @@ def test_chat_holds_one_conversation(plain: Any, tree: Path, monkeypatch: pytest
     assert done.stdout.count(ANSWER) == 2
     listed = json.loads(plain("conversations", "list", "--json", cwd=tree).stdout)
     assert [one["turns"] for one in listed["conversations"]] == [4]
+    assert done.stdout.count("to continue: --conversation") == 1
+
+
+def test_chat_says_once_that_there_is_no_model(plain: Any, tree: Path) -> None:
+    done = plain("chat", cwd=tree, input=f"{QUESTION}\nhow is money moved?\n")
+    assert done.stdout.count("[1] ") == 2
+    assert done.stdout.count("no chat model is configured") == 1
 
 
 def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:

@@ -238,6 +238,16 @@ def test_a_mistyped_command_is_answered_with_the_right_one(
     assert said.replace("?", "").endswith(f"Did you mean `{meant}")
 
 
+@pytest.mark.parametrize(("typed", "command"), [("", "search"), ("search", "search"), ("ask", "ask"), ("map", "")])
+def test_an_option_of_the_project_can_be_searched_for(
+    typed: str, command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run([*typed.split(), "--no-build-isolation"]) == 2
+    said = capsys.readouterr().err
+    assert "no such option '--no-build-isolation'" in said
+    assert (f"To search for it: `codeinfo {command} -- --no-build-isolation`" in said) == bool(command)
+
+
 def test_each_command_has_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str]) -> None:
     def commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
         for name in group.list_commands(click.Context(group)):

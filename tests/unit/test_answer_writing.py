@@ -12,12 +12,12 @@ import pytest
 from loop_tools import FIVE, Scenario, interrupt, passage
 from scripted import Reply, ScriptedLlm
 
-from codeinfo.answers.evidence import fence, format_passages, halve, quote_passages
+from codeinfo.answers.evidence import Found, extract, fence, format_passages, halve, quote_passages
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
 from codeinfo.errors import ProviderError
-from codeinfo.model import Passage
+from codeinfo.model import Passage, Quality
 from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
 
@@ -174,6 +174,14 @@ def test_a_passage_from_within_a_definition_names_it() -> None:
         "[1] a.py:1-2",
         "[2] a.py:40-41 (Till.count)",
     ]
+
+
+def test_the_best_passage_is_quoted_in_whatever_words_it_answers() -> None:
+    best = Passage("/r", "guide.md", 1, 2, "Set `--proxy`.", section="Connections")
+    wordy, poor = (Passage("/r", f"{n}.py", 1, 1, text) for n, text in enumerate(("use behind a proxy", "nothing")))
+    found = Found("how do I use it behind a proxy", (best, wordy, poor), Quality("ok", 0.9))
+    answer = extract(found.query, found, found.passages, {"behind": 3.0, "proxy": 1.0})
+    assert [one.path for one in answer.citations] == ["guide.md", "0.py"]
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

@@ -140,13 +140,15 @@ class PassageFilter(Struct, frozen=True):
         return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))
 
     def relevant(self, found: Found) -> PolicyResult:
-        """The passages that pass the relevance policy. Definitions of names in the question do at any distance, and so
-        do the files that set a project up in a question about it."""
+        """The passages that pass the relevance policy. The best does at any distance, and so do definitions of names in
+        the question and the files that set a project up in a question about it."""
         asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
         query = read_query(found.query)
-        first = found.passages[:ALWAYS]
-        named = [one for one in first if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)]
-        result = apply_policy(found.passages, self.policy, named=named)
+        best, others = found.passages[:1], found.passages[1:ALWAYS]
+        named = (
+            one for one in others if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)
+        )
+        result = apply_policy(found.passages, self.policy, named=(*best, *named))
         log.info("search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance)
         return result
 
@@ -225,7 +227,7 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
 
 def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:
     """The passages to quote: definitions that the question names come first; passages with far fewer of its words than
-    the best are dropped."""
+    the others are dropped, except for the best, which may say it in other words."""
 
     def is_named(passage: Passage) -> bool:
         return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
@@ -233,7 +235,11 @@ def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights
     first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
     had = [sum(map(weights.__getitem__, _words_in(f"{i.path} {i.symbol} {i.text}", weights))) for i in first]
     least = LEAST_QUOTED * max(had, default=0.0)
-    return [passage for passage, words in zip(first, had, strict=True) if words >= least or is_named(passage)]
+    return [
+        passage
+        for passage, words in zip(first, had, strict=True)
+        if words >= least or passage is passages[0] or is_named(passage)
+    ]
 
 
 def spellings(word: str) -> frozenset[str]:

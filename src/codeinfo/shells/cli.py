@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from click.core import ParameterSource
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from codeinfo import __version__
 from codeinfo.cache import group_by_key
@@ -64,6 +64,7 @@ EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a sear
 OVERRIDE: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE", "help": "Override one setting this time."}
 FELL_SHORT = 3  # exit code: done, but something was skipped or failed a check
 PROMPT = "? "
+TAKE_TEXT = ("codeinfo", "search", "grep", "ask")  # commands where an unknown option may be what is looked for
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
 HELP = "An empty line, /exit or Ctrl-D ends the conversation, Ctrl-C stops an answer. Arrow keys recall questions."
@@ -93,21 +94,22 @@ class Command(click.Command):
 
 
 def ask(engine: Engine, request: AnyQuestion, out: Output) -> None:
-    from codeinfo.shells.render_answers import Prose, write_sources
+    from codeinfo.shells.render_answers import Prose, write_continuation, write_sources
 
     with show_progress(sys.stderr) as sink, Prose(out) as prose:
         listener = Listener(progress=sink, step=_after(sink, _show_step), text=_after(sink, prose.write))
         written = engine.answers.answer(request, listener)
     for answer in written:
         write_sources(answer, out, trace=request.trace)
+    write_continuation(written[-1].conversation_id, out)
 
 
 def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
     """One question after another; an error or Ctrl-C ends the answer, not the conversation."""
-    from codeinfo.shells.render_answers import Prose, write_sources
+    from codeinfo.shells.render_answers import Prose, write_continuation, write_sources
 
     agent = engine.answers.agent(request.agent) if request.agent else None
-    conversation = request.conversation
+    conversation, noted = request.conversation, set[str]()
     if sys.stdin.isatty():
         out.wrap((HELP, "dim"), hang=0)
     while question := _read_question(out):
@@ -124,8 +126,10 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
             out.line(("error: ", "bold red"), error.what, f"  {error.next_step}")
             continue
         conversation = answer.conversation_id
-        write_sources(answer, out)
+        write_sources(replace(answer, notes=tuple(note for note in answer.notes if note not in noted)), out)
+        noted.update(answer.notes)
         out.line()
+    write_continuation(conversation, out)
 
 
 def _after(line: ProgressLine | None, write: Callable[..., None]) -> Callable[..., None]:
@@ -754,6 +758,9 @@ def run(argv: Sequence[str]) -> int:
         hint = f"See `{context.command_path} --help`" if context else ""
         if context and not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
+        if isinstance(error, click.NoSuchOption) and context and context.info_name in TAKE_TEXT:
+            command = context.info_name if context.parent else "search"
+            hint = f"To search for it: `{shlex.join(('codeinfo', command, '--', error.option_name))}`. {hint}"
         return _fail(UsageError(what[:1].lower() + what[1:], hint), options)
     except (click.Abort, KeyboardInterrupt):
         return _fail(Interrupted("interrupted", "What was finished is kept; run it again to continue."), options)

@@ -116,8 +116,11 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
         out.line()
         for line in stats_block(answer.usage, answer.took_ms).split("\n"):
             out.line((line, "dim"))
-    if answer.conversation_id:
-        out.line((f"to continue: --conversation {answer.conversation_id}", "dim"))
+
+
+def write_continuation(conversation: str, out: Output) -> None:
+    if conversation:
+        out.line((f"to continue: --conversation {conversation}", "dim"))
 
 
 def _source(one: answers.Citation) -> tuple[Span, ...]:
