@@ -618,6 +618,22 @@ def test_key_types_that_name_no_base_are_those_that_many_files_declare(tmp_path:
     assert [one.name for one in found] == ["Cup", "tray", "pot"]
 
 
+def test_of_types_of_one_name_the_key_type_is_what_the_others_import(tmp_path: Path) -> None:
+    sources = {
+        "lib/app/cop/base.rb": "module App\n  module Cop\n    class Base\n    end\n  end\nend\n",
+        "lib/app/cop/cop.rb": "module App\n  module Cop\n    class Cop\n    end\n  end\nend\n",
+        "lib/app/server/base.rb": "module App\n  module Server\n    class Base\n    end\n  end\nend\n",
+        **{
+            f"lib/app/cop/{name.lower()}.rb": "require_relative 'base'\nmodule App\n  module Cop\n"
+            f"    class {name} < Base\n    end\n  end\nend\n"
+            for name in ("Line", "Loop", "Name")
+        },
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert [one.qualified for one in engine.code.map(MapRequest(str(root))).interfaces] == ["App.Cop.Base"]
+
+
 def test_a_type_of_another_language_is_no_key_type(tmp_path: Path) -> None:
     sources = {
         "web/point.ts": "export interface Point { name: string }\n",

@@ -182,6 +182,16 @@ def test_a_name_may_be_written_as_a_call(engine: Engine, tmp_path: Path) -> None
     assert [one.path for one in found.definitions] == ["apply.cpp"]
 
 
+def test_a_member_is_found_as_documentation_writes_it_and_methods_before_fields(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "arg.rs").write_text("struct Arg {\n    pub env: u8,\n}\n\nimpl Arg {\n    pub fn env(&self) {}\n}\n")
+    for name in ("Arg#env", "Arg::env", "Arg.env"):
+        found = engine.code.definitions(DefsRequest(name=name, path=str(tmp_path))).definitions
+        assert [one.kind for one in found] == ["method", "field"]
+    with pytest.raises(NotFound) as caught:
+        engine.code.definitions(DefsRequest(name="Args#env", path=str(tmp_path)))
+    assert "Arg.env" in str(caught.value.next_step)
+
+
 def test_uses_by_other_names_come_in_the_same_order_each_time(engine: Engine, tmp_path: Path) -> None:
     """A set of the names would give them in another order in each process."""
     names = [f"sum_{number}" for number in range(8)]

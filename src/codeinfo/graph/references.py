@@ -42,6 +42,8 @@ _MOST_NAMED = 3  # files named in a note
 _MOST_TAKING = 20  # files in which an import is looked for that gives something another name
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
+_VALUES = ("variable", "field", "property")  # may only hold the function or type of their name
+_MEMBER = re.compile(r"(?<=\w)#(?=\w)")  # `Class#method`, as the documentation of Ruby, Java and JavaScript writes
 _SMALL_FILE = 30  # lines: parsed in no time
 _TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`""")
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
@@ -117,14 +119,14 @@ class Lookup(Struct, frozen=True):
 
         def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, bool, float, str, int]:
             is_shipped = is_shipped_folder(info.path.rpartition("/")[0]) and not is_test_name(info.path)
-            rank = info.kind == "prototype", not is_shipped, not info.exported, info.kind == "variable"
+            rank = info.kind == "prototype", not is_shipped, not info.exported, info.kind in _VALUES
             return *rank, -central.get(info.path, 0.0), info.path, info.start_line
 
         return sorted((symbol_info(symbol.path, definition) for symbol, definition in self.bodies), key=order)
 
 
 def look_up(index: CodeIndex, asked: str) -> Lookup:
-    """Resolve `Name`, `Class.method`, `path::Name` or, as calls are quoted, `name()`."""
+    """Resolve `Name`, `Class.method`, `Class#method`, `path::Name` or, as calls are quoted, `name()`."""
     path, qualified = _read_asked(index, asked)
     qualified = SIGIL.sub("", qualified)
     name = qualified.rpartition(".")[2]
@@ -167,7 +169,7 @@ def _find_declaration(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolI
 
 def _read_asked(index: CodeIndex, asked: str) -> tuple[str, str]:
     """The path, if one is given, and the qualified name."""
-    written = asked.strip()
+    written = _MEMBER.sub(".", asked.strip())
     if not written.endswith("operator()"):  # a name of its own in C++
         written = written.removesuffix("()")
     path, _, qualified = written.rpartition("::")
@@ -267,7 +269,7 @@ class UnknownName(NotFound):
 
 def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     """For `Class.method` the other classes with that method are suggested, nearest spelling first."""
-    last = re.split(r"\.|::", name.strip().removesuffix("()"))[-1]
+    last = re.split(r"\.|::|#", name.strip().removesuffix("()"))[-1]
     defined = look_up(index, last).found if last != name else {}
     likeness = {
         symbol.qualified: difflib.SequenceMatcher(None, symbol.qualified.lower(), name.lower()).ratio()

@@ -106,6 +106,7 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     implemented: set[_TypeName] = set()  # by an `impl`, which only takes what is made for it
     paths: set[str] = set()  # bases as written
     types: dict[_TypeName, list[tuple[int, Definition]]] = {}
+    extending: dict[_TypeName, list[str]] = {}  # the files
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
@@ -116,23 +117,34 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         bases = {(scope, base) for base in plain}
         paths.update(written)
         subtypes.update(bases)
+        for base in bases:
+            extending.setdefault(base, []).append(file.path)
         implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
             types.setdefault((scope, definition.name), []).append((file_id, definition))
     found: list[tuple[int, str, Definition]] = []
     for (scope, name), count in subtypes.items():
         defined = types.get((scope, name), [])
-        stems = {index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}
-        if len(stems) == 1:  # a name defined in several files is ambiguous, `typedef struct cart cart;` is not
+        if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) > 1:
+            defined = [one for one in defined if _is_imported(graph, index.by_id[one[0]].path, extending[scope, name])]
+        if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) == 1:
             file_id, definition = defined[0]
-            *_, outer, _ = ("", *definition.qualified.split("."))
-            is_inside = any(one.kind != "module" for _, one in types.get((scope, outer), ()))
+            owner = definition.qualified.rpartition(".")[0]
+            outer = owner.rpartition(".")[2]
+            around = (one for _, one in types.get((scope, outer), ()) if one.qualified == owner)
+            is_inside = any(one.kind != "module" for one in around)
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
                 continue  # inside a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or (scope, name) not in implemented:
                 found.append((-count, index.by_id[file_id].path, definition))
     found.sort(key=lambda one: (*one[:2], one[2].start_line))
     return tuple(symbol_info(path, definition) for _, path, definition in found[:limit])
+
+
+def _is_imported(graph: Graph, path: str, files: Sequence[str]) -> bool:
+    """Whether most of these files import that one."""
+    importing = {edge.source for edge in graph.edges_to(path)}
+    return sum(file in importing for file in files) * 2 > len(files)
 
 
 _TypeName = tuple[str, str]  # where it is known, see `_type_scope`, and its name
