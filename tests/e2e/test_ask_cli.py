@@ -346,6 +346,7 @@ def test_ask_streams_and_shows_the_trace(plain: Any, tree: Path, monkeypatch: py
     assert done.stdout.startswith(ANSWER)
     for words in ("Sources", "Round 1:", "LLM Usage Stats", "conversation "):
         assert words in done.stdout
+    assert "**" not in done.stdout  # Markdown of the stored answer
 
 
 def test_chat_holds_one_conversation(plain: Any, tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

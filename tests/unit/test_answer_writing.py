@@ -187,7 +187,9 @@ def test_the_best_passage_is_quoted_in_whatever_words_it_answers() -> None:
 @pytest.mark.parametrize(("confidence", "status"), [(0.6, "ok"), (0.4, "abstained")])
 def test_half_of_the_words_answer_only_in_a_search_that_is_sure(confidence: float, status: str) -> None:
     found = Found("how is oauth login done", (Passage("/r", "a.py", 1, 1, "oauth = 1"),), Quality("ok", confidence))
-    assert extract(found.query, found, found.passages, {"oauth": 1.0, "login": 1.0}).status == status
+    answer = extract(found.query, found, found.passages, {"oauth": 1.0, "login": 1.0})
+    assert answer.status == status
+    assert ("answer this. The best results lack: login.\n" in answer.text) == (status == "abstained")
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

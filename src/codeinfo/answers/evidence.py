@@ -298,9 +298,10 @@ def quote_passages(passages: Sequence[Passage]) -> str:
 
 def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
-    text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if support.absent:
-        text += f" Not found{' near the rest' if passages else ''}: {', '.join(support.absent[:5])}."
+        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
+    else:
+        text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:
         text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))

@@ -114,7 +114,7 @@ def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -
         from codeinfo.answers.write import stats_block
 
         out.line()
-        for line in stats_block(answer.usage, answer.took_ms).split("\n"):
+        for line in stats_block(answer.usage, answer.took_ms).replace("**", "").split("\n"):
             out.line((line, "dim"))
 
 
