@@ -184,6 +184,15 @@ def test_the_best_passage_is_quoted_in_whatever_words_it_answers() -> None:
     assert [one.path for one in answer.citations] == ["guide.md", "0.py"]
 
 
+@pytest.mark.parametrize("question", ["what does shop/a.py:91 do", "why does it say 'the voucher is used up'"])
+def test_a_quotation_has_the_line_that_is_asked_about(question: str) -> None:
+    lines = [f"    does = what(it, {number})" for number in range(1, 101)]
+    lines[90] = '    raise Refused("the voucher is used up")'
+    found = Found(question, (Passage("/r", "shop/a.py", 1, 100, "\n".join(lines)),), Quality("ok", 0.9))
+    (cited,) = extract(question, found, found.passages, {"does": 1.0, "say": 1.0}).citations
+    assert cited.start_line <= 91 <= cited.end_line
+
+
 @pytest.mark.parametrize(("confidence", "status"), [(0.6, "ok"), (0.4, "abstained")])
 def test_half_of_the_words_answer_only_in_a_search_that_is_sure(confidence: float, status: str) -> None:
     found = Found("how is oauth login done", (Passage("/r", "a.py", 1, 1, "oauth = 1"),), Quality("ok", confidence))

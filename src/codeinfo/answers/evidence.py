@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, Passage, Quality, fill
 from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
-from codeinfo.search.focus import Finder, focus
+from codeinfo.search.focus import Finder, focus, line_asked_for
 from codeinfo.search.policy import PolicyResult, apply_policy
 from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.settings import RetrievalSettings
@@ -157,9 +157,9 @@ def finder_of(weights: Mapping[str, float]) -> Finder:
     return Finder({stem(word): weight for word, weight in weights.items()})
 
 
-def focus_passage(passage: Passage, finder: Finder, chars: int) -> Passage:
-    """The lines of a passage that match best; all of them where they fit."""
-    shown = focus(passage.text, finder, chars)
+def focus_passage(passage: Passage, finder: Finder, chars: int, at: int | None = None) -> Passage:
+    """The lines of a passage that match best, with the line `at` if one is requested; all of them where they fit."""
+    shown = focus(passage.text, finder, chars, at=at)
     # A part of a table repeats the header above its own lines, so the text may have more lines than the passage.
     start, end = (min(passage.end_line, passage.start_line + offset) for offset in (shown.first, shown.last))
     return replace(passage, start_line=start, end_line=end, text=shown.text, chunk_id="")
@@ -212,7 +212,9 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
         # A README says what it is about at its head, in other words than the question's.
         passage.cut(PASSAGE_CHARS)
         if set_up and file_kind(passage.path) is FileKind.DOCS
-        else focus_passage(passage, finder, PASSAGE_CHARS)
+        else focus_passage(
+            passage, finder, PASSAGE_CHARS, line_asked_for(query, passage.path, passage.start_line, passage.text)
+        )
         for passage in quoted
     )
     return Answer(

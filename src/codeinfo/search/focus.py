@@ -258,6 +258,15 @@ def _defines(first: str, bare: str, indented: bool) -> bool:
     return opens and "(" in bare and (first.lstrip("}") or "else") not in _CONTROL
 
 
+def line_asked_for(query: Query, path: str, start: int, text: str) -> int | None:
+    """The line of a text from line `start` of a file on that the query names or quotes, counted from its first."""
+    line = query.line_in(path)
+    if line is not None and start <= line <= start + text.count("\n"):
+        return line - start
+    quoted = (quotation.line_in(text) for quotation in query.quotations)
+    return next((line for line in quoted if line is not None), None)
+
+
 # The first result is read, the last ones are skimmed: characters by rank, 3,090 for ten results.
 BUDGETS = (900, 460, 320, 270)
 LATER_BUDGET = 190

@@ -56,6 +56,7 @@ from codeinfo.search.focus import (
     find_defined_rows,
     find_quotation,
     focus,
+    line_asked_for,
 )
 from codeinfo.search.quality import (
     Grounds,
@@ -748,7 +749,8 @@ def _hit(
     extents = view.extents(item.file, chunk.start_line, chunk.end_line) if is_code else []
     heads = (one.start_line - chunk.start_line for one in extents if query.asks_for(one.qualified))
     head = next((line for line in heads if line > 0), None)
-    shown = focus(chunk.text, telling, budget, prose=is_prose, at=_line_asked_for(query, chunk), head=head)
+    at = line_asked_for(query, chunk.path, chunk.start_line, chunk.text)
+    shown = focus(chunk.text, telling, budget, prose=is_prose, at=at, head=head)
     symbol, kind = chunk.symbol, chunk.kind
     if is_code:
         if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
@@ -779,15 +781,6 @@ def _without_namespace(symbol: str, extents: Sequence[Extent]) -> str:
     around = (f"{one.qualified}." for one in extents if one.kind == "namespace")
     outer = max((len(namespace) for namespace in around if path.startswith(namespace)), default=0)
     return path[outer:-1]
-
-
-def _line_asked_for(query: Query, chunk: ChunkRow) -> int | None:
-    """The line of a chunk that the query names or quotes, counted from its first."""
-    line = query.line_in(chunk.path)
-    if line is not None and chunk.start_line <= line <= chunk.end_line:
-        return line - chunk.start_line
-    quoted = (quotation.line_in(chunk.text) for quotation in query.quotations)
-    return next((line for line in quoted if line is not None), None)
 
 
 def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:
