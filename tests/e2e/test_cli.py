@@ -228,6 +228,7 @@ def test_a_failed_check_is_3(engine: Scripted, capsys: pytest.CaptureFixture[str
         ("serach", "codeinfo search` To search for it: `codeinfo search serach`"),
         ("serach 'the limit'", "codeinfo search 'the limit'`"),
         ("conversations shwo abc", "codeinfo conversations show abc`"),
+        ("search --limt 3 retry", "--limit`"),
     ],
 )
 def test_a_mistyped_command_is_answered_with_the_right_one(

@@ -755,6 +755,8 @@ def run(argv: Sequence[str]) -> int:
             error.show()
             return error.exit_code
         what, context = " ".join(error.format_message().split()).removesuffix("."), error.ctx
+        if isinstance(error, click.NoSuchOption) and error.possibilities:
+            what = f"{error.message} Did you mean `{_near(error.option_name, error.possibilities)}`?"
         hint = f"See `{context.command_path} --help`" if context else ""
         if context and not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
