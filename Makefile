@@ -7,6 +7,8 @@ export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # The embedded PostgreSQL creates its user with useradd, which supervisors and cron often leave out of PATH.
 export PATH := $(PATH):/usr/sbin:/sbin
+# Where this is set, every process of the tests compiles all that it imports anew, the tests themselves included.
+unexport PYTHONDONTWRITEBYTECODE
 
 # How much of a soak to run: 1 is all of it.
 SIZE ?= 1
@@ -14,6 +16,11 @@ SEED ?= 1
 PARTS ?=
 # Many tests wait for clocks, locks and other processes: more workers than there are cores keep all of them busy.
 WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
+
+# Tests write thousands of small files and wait for the disk to have each. Nothing of it has to outlive them, so they use
+# memory where a gigabyte more or less does not matter and programs may be started from there.
+MEMORY := $(shell df --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 6000000 { print "/dev/shm" }')
+MEMORY := $(if $(shell grep ' /dev/shm .*noexec' /proc/mounts 2>/dev/null),,$(MEMORY))
 
 .PHONY: demo test style lint bench clean browser soak audit release
 
@@ -23,9 +30,11 @@ demo: $(VENV)/.installed
 # Types are checked beside the tests, since mypy keeps only one core busy; its verdict comes last. Files are run in the
 # order of their names, which puts the short ones of tests/unit last, so that no worker is left with a long one.
 test: $(VENV)/.installed-dev style browser
-	@$(BIN)/mypy >.mypy.log 2>&1 & types=$$!; \
-	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder; failed=$$?; \
-	wait $$types || failed=1; cat .mypy.log; exit $$failed
+	@folder=$$(mktemp -d -p "$(MEMORY)" codeinfo-XXXXXX); chmod 711 $$folder; \
+	trap 'rm -rf $$folder' EXIT; trap 'exit 130' INT TERM; \
+	$(BIN)/mypy >.mypy.log 2>&1 & types=$$!; \
+	TMPDIR=$$folder $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --basetemp=$$folder/t; \
+	failed=$$?; wait $$types || failed=1; cat .mypy.log; exit $$failed
 
 # The tests of the pages drive a real browser. Where it cannot be installed they are skipped, and say so.
 browser:
