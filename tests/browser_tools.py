@@ -15,7 +15,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 if not CHROMIUM.exists():
     pytest.skip("Chromium is not installed: `make test` installs it where it may", allow_module_level=True)
 
-from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright  # noqa: E402
 
 SERIOUS = ("serious", "critical")
 TIMEOUT_MS = 60_000
@@ -62,15 +62,26 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-@pytest.fixture
-def page(site: Site, browser: Browser) -> Iterator[Page]:
-    """A fresh tab that fails the test on any script error or policy violation."""
+@pytest.fixture(scope="module")
+def entered(site: Site, browser: Browser) -> StorageState:
+    """What a browser keeps that has opened the link."""
     context = browser.new_context(base_url=site.address)
+    context.set_default_timeout(TIMEOUT_MS)
+    page = context.new_page()
+    page.goto(site.address.link())
+    page.wait_for_url(f"{site.address}/")
+    kept = context.storage_state()
+    context.close()
+    return kept
+
+
+@pytest.fixture
+def page(site: Site, browser: Browser, entered: StorageState) -> Iterator[Page]:
+    """A fresh tab that fails the test on any script error or policy violation."""
+    context = browser.new_context(base_url=site.address, storage_state=entered)
     context.set_default_timeout(TIMEOUT_MS)
     made = context.new_page()
     problems: list[str] = []
-    made.goto(site.address.link())
-    made.wait_for_url(f"{site.address}/")
     made.on("pageerror", lambda error: problems.append(str(error)))
     made.on("console", lambda line: problems.append(line.text) if line.type == "error" else None)
     yield made

@@ -6,11 +6,12 @@ import ast
 import importlib.util
 import re
 import tomllib
-from collections.abc import Iterator
+from collections import defaultdict
 from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeVar, cast
 
 import click
 import pytest
@@ -20,6 +21,8 @@ from codeinfo.languages import GRAMMARS
 from codeinfo.operations import AREAS, OPERATIONS, Operation, inputs_of
 from codeinfo.operations.base import EmptyRequest
 from codeinfo.settings import SETTINGS
+
+Node = TypeVar("Node", bound=ast.AST)
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = REPOSITORY / "src" / "codeinfo"
@@ -94,20 +97,29 @@ def package_of(path: Path) -> str:
 
 
 @cache
-def nodes(path: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(path.read_text(), str(path))))
+def all_nodes(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
+    """Those of a file by their kind. To walk a tree takes longer than all that is asked of it."""
+    found: dict[type[ast.AST], list[ast.AST]] = defaultdict(list)
+    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+        found[type(node)].append(node)
+    return found
 
 
-def imports(path: Path) -> Iterator[str]:
+def nodes(path: Path, kind: type[Node]) -> list[Node]:
+    return cast(list[Node], all_nodes(path)[kind])
+
+
+@cache
+def imports(path: Path) -> tuple[str, ...]:
     """Every module a file imports: at the top, inside a function, or for type checkers only."""
-    for node in nodes(path):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
+    found = [alias.name for node in nodes(path, ast.Import) for alias in node.names]
+    for node in nodes(path, ast.ImportFrom):
+        if node.module:
             assert node.level == 0, f"{path}: imports are absolute"
-            yield node.module
+            found.append(node.module)
             if node.module.startswith("codeinfo"):  # what is imported may be a module itself
-                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+                found += [f"{node.module}.{alias.name}" for alias in node.names]
+    return tuple(found)
 
 
 def packages_used(path: Path) -> set[str]:
@@ -161,8 +173,8 @@ def test_only_languages_knows_a_language_by_name(path: Path) -> None:
     """Elsewhere a property of the language decides."""
     if package_of(path) == "languages":
         return
-    for node in nodes(path):
-        if isinstance(node, ast.Compare) and getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
+    for node in nodes(path, ast.Compare):
+        if getattr(node.left, "attr", getattr(node.left, "id", "")) == "language":
             named = {value.value for value in ast.walk(node) if isinstance(value, ast.Constant)}
             assert not named & GRAMMARS.keys(), f"{name(path)}:{node.lineno} compares the name of a language"
 
@@ -171,14 +183,16 @@ def test_only_languages_knows_a_language_by_name(path: Path) -> None:
 def test_only_config_reads_the_environment(path: Path) -> None:
     if name(path) in ("config.py", "sources/git.py"):  # git's own variables are no settings of ours
         return
-    for node in nodes(path):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "os":
+    for used in nodes(path, ast.Attribute):
+        if isinstance(used.value, ast.Name) and used.value.id == "os":
             # Copying the environment for a child process is no setting.
-            assert node.attr not in ("getenv", "environb"), f"{name(path)}:{node.lineno} reads the environment"
-        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Store):
-            assert not is_environment(node.value), f"{name(path)}:{node.lineno} reads the environment"
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            assert not is_environment(node.func.value), f"{name(path)}:{node.lineno} reads the environment"
+            assert used.attr not in ("getenv", "environb"), f"{name(path)}:{used.lineno} reads the environment"
+    for read in nodes(path, ast.Subscript):
+        if not isinstance(read.ctx, ast.Store):
+            assert not is_environment(read.value), f"{name(path)}:{read.lineno} reads the environment"
+    for call in nodes(path, ast.Call):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "get":
+            assert not is_environment(call.func.value), f"{name(path)}:{call.lineno} reads the environment"
 
 
 def is_environment(node: ast.expr) -> bool:
@@ -216,9 +230,7 @@ def test_version_is_the_same_everywhere() -> None:
 def test_every_setting_is_read_somewhere() -> None:
     """`.<field>` in a file that also names its section, as `config.<section>` or by the section's type."""
     files = [path for path in MODULES if package_of(path) not in ("config", "settings")]
-    sources = [
-        (path.read_text(), {node.attr for node in nodes(path) if isinstance(node, ast.Attribute)}) for path in files
-    ]
+    sources = [(path.read_text(), {node.attr for node in nodes(path, ast.Attribute)}) for path in files]
     unread = []
     for key in SETTINGS:
         section, _, field = key.partition(".")
@@ -287,8 +299,8 @@ SCRIPTS = [
 @pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_scripts_import_what_there_is(path: Path) -> None:
     """They run too seldom to notice that a name has moved."""
-    for node in nodes(path):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "codeinfo":
+    for node in nodes(path, ast.ImportFrom):
+        if node.module and node.module.split(".")[0] == "codeinfo":
             module = importlib.import_module(node.module)
             for alias in node.names:
                 is_there = hasattr(module, alias.name) or importlib.util.find_spec(f"{node.module}.{alias.name}")
@@ -312,16 +324,19 @@ def test_every_operation_has_a_name_of_its_own() -> None:
 def test_advice_names_operations_as_values() -> None:
     """Each shell writes a next step in its own words, which a command within a sentence would not allow."""
     for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text())):
-            match node:
+        for call in nodes(path, ast.Call):
+            match call:
                 case ast.Call(func=ast.Name(id="to_run"), args=[ast.Constant(value=str(name)), *rest]):
                     fields = list(inputs_of(OPERATIONS[name].request))
                     assert len(rest) <= sum(item.argument for item in fields), name
                     options = {item.name for item in fields if not item.kind.startswith("tuple")}
-                    assert {word.arg for word in node.keywords} <= options, name
-                case ast.Constant(value=str(text)) if node.lineno > 1 and not {"shells", "operations"} & {*path.parts}:
-                    commands = re.findall(r"`codeinfo ([a-z]+(?: [a-z]+)*)`", text)
-                    assert not [command for command in commands if command in OPERATIONS], (path, text)
+                    assert {word.arg for word in call.keywords} <= options, name
+        if {"shells", "operations"} & {*path.parts}:
+            continue
+        for constant in nodes(path, ast.Constant):
+            if isinstance(constant.value, str) and constant.lineno > 1:
+                commands = re.findall(r"`codeinfo ([a-z]+(?: [a-z]+)*)`", constant.value)
+                assert not [command for command in commands if command in OPERATIONS], (path, constant.value)
 
 
 @pytest.mark.parametrize("row", OPERATIONS.values(), ids=lambda row: row.name)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from browser_tools import Site, check_accessible
 from browser_tools import browser as browser
+from browser_tools import entered as entered
 from browser_tools import page as page
 from browser_tools import site as site
 from playwright.sync_api import Page, expect

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from browser_tools import Model, Site, check_accessible, search
 from browser_tools import browser as browser
+from browser_tools import entered as entered
 from browser_tools import page as page
 from browser_tools import site as site
 from playwright.sync_api import Browser, Page, expect

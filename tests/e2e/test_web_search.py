@@ -9,6 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from browser_tools import Site, check_accessible, search
 from browser_tools import browser as browser
+from browser_tools import entered as entered
 from browser_tools import page as page
 from browser_tools import site as site
 from playwright.sync_api import Browser, Page, expect
