@@ -169,13 +169,13 @@ def test_a_busy_machine_costs_no_file_its_syntax() -> None:
 
 @pytest.mark.parametrize("kills", [1, 2])
 def test_two_killed_workers_cost_one_file_its_syntax_and_no_file_its_place(kills: int) -> None:
-    slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(30_000))
+    slow = "".join(f"def f{number}(x):\n    return [x, (x, {number})]\n" for number in range(15_000))
     with ParsePool(ChunkSettings(parse_timeout_s=60), workers=1) as pool:
         results = pool.run([*files(3), task("slow.py", slow), *(task(f"late{n}.py", "y = 1\n") for n in range(5))])
         found = [next(results) for _ in range(3)]
         killed: set[int] = set()
         while len(killed) < kills:
-            time.sleep(0.2)
+            time.sleep(0.05)
             for pid in {*worker_pids(pool)} - killed:
                 if pool._feeders[0]._is_ready:  # one that never starts is another matter
                     os.kill(pid, signal.SIGSEGV)
