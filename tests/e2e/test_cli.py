@@ -274,9 +274,12 @@ def test_each_command_has_an_example_that_it_accepts(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("typed", ["", "  "])
-def test_an_empty_query_is_no_unknown_command(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_query_is_no_unknown_command(
+    typed: str, own_folders: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert cli.run([typed]) == 2
     assert "the query is empty" in capsys.readouterr().err
+    assert not list(own_folders.glob("cache/**/index.db")), "something was indexed for it"
 
 
 def test_the_choices_of_a_missing_argument_are_on_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -80,6 +80,8 @@ class SearchOperations:
         self._indexes = indexes
 
     def search(self, request: SearchRequest, progress: ProgressSink = None) -> SearchResult:
+        if not request.query.strip():  # before anything is indexed for it
+            raise UsageError("the query is empty", "Say what to look for")
         if request.at and (request.changed_since or request.context or request.purpose):
             raise UsageError(
                 "changed files, context and cards are those of the work tree, so they do not work with a revision",
@@ -151,8 +153,6 @@ def _by_project(found: SearchResult) -> list[str]:
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
     """Search all roots as one index: a word's rarity is that over all, so a root without an answer takes no rank."""
-    if not request.query.strip():
-        raise UsageError("the query is empty", "Say what to look for")
     with ExitStack() as open_views:
         views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
         indexes = [index for index, _, _ in opened]
