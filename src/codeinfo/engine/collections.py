@@ -14,7 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -301,9 +301,23 @@ def lock_written(home: Path) -> Iterator[None]:
         yield
 
 
-def _lock_home(home: Path) -> AbstractContextManager[int]:
-    """The lock of those who change the documents of a collection."""
-    return locked(os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), home)
+@contextmanager
+def _lock_home(home: Path) -> Iterator[None]:
+    """The lock of those who change the documents of a collection. Whoever removes it takes the folder away, and with it
+    the lock that others wait for: these wait for that of the next one."""
+    while True:
+        handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        with locked(handle, home):
+            if _is_at(home, handle):
+                yield
+                return
+
+
+def _is_at(path: Path, handle: int) -> bool:
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:

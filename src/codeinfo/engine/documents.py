@@ -527,7 +527,7 @@ class DocumentOperations:
             before = target.read_bytes() if target.is_file() else None
             if before != data:
                 replace_file(private_folder(target.parent, home) / target.name, data)
-            if not known:
+            if all(item.id != collection.id for item in self.collections.all(project)[0]):  # or no longer there
                 self.collections.add(collection, project)
         fresh = self._refresh_written(index)
         if fresh is None:
