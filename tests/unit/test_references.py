@@ -439,6 +439,17 @@ def test_what_a_published_package_exports_may_be_used_by_others(tmp_path: Path) 
     )
 
 
+def test_what_a_header_declares_may_be_used_by_others(tmp_path: Path) -> None:
+    sources = {
+        "src/shop.h": "typedef int price_t;\nprice_t shop_total(price_t a);\n",
+        "src/cart.c": '#include "shop.h"\n\nint shop_total(int a) { return a; }\n\nint shop_lost(int a) {}\n',
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+    assert [one.symbol.name for one in report.symbols] == ["shop_lost", "shop_total"]
+    assert report.notes[0].startswith("1 of them, listed last, can be imported or included by other projects")
+
+
 def test_types_that_code_may_take_from_a_list_of_types_are_not_unused(tmp_path: Path) -> None:
     sources = {
         "ITask.cs": "namespace Shop;\npublic interface ITask {}\n",
@@ -1230,6 +1241,97 @@ def test_macros_and_components_are_called_without_brackets(tmp_path: Path) -> No
         page = engine.code.calls(CallsRequest("Page", str(tmp_path)))
         assert "web/Button.tsx::Button" in [edge.target for edge in page.callees if edge.kind == "CALLS"]
         assert engine.code.references(RefsRequest("Button", str(tmp_path))).notes == ()  # a stylesheet uses no code
+
+
+def test_a_macro_is_named_by_its_mark_or_an_import(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "tea"\n',
+        "src/lib.rs": "#[macro_export]\nmacro_rules! say {\n    () => {};\n}\n",
+        "src/main.rs": "use tea::{\n    say,\n};\n\n#[say(loud)]\nstruct Pot;\n\nfn main() {\n    say!();\n"
+        "    for (say, times) in heard() {\n        print(say, times);\n    }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("say", str(tmp_path)))
+    assert [usage.line for usage in report.usages] == [2, 9]
+    assert report.unattributed == 0
+
+
+def test_a_static_import_uses_the_type_of_the_member(tmp_path: Path) -> None:
+    sources = {
+        "shop/Prices.java": "package shop;\n\npublic class Prices {\n    public static int total() { return 1; }\n}\n",
+        "cart/Cart.java": "package cart;\n\nimport static shop.Prices.total;\n\nclass Cart {\n"
+        "    int sum() { return total(); }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("Prices", str(tmp_path)))
+    assert [(usage.line, usage.confidence) for usage in report.usages] == [(3, "resolved")]
+
+
+def test_data_among_tests_is_no_code_that_was_not_looked_into(tmp_path: Path) -> None:
+    sources = {
+        "shop/cart.py": "def total():\n    return 1\n\n\nprint(total())\n",
+        "tests/expected.toml": 'stdout = "total"\n',
+        "tests/page.jl": "total()\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("total", str(tmp_path)))
+        assert report.notes[0] == "1 file has no syntax tree and was not looked into: tests/page.jl"
+
+
+def test_a_parameter_of_a_constructor_may_be_a_field(tmp_path: Path) -> None:
+    sources = {
+        "Cart.php": "<?php\nnamespace Shop;\n\nclass Cart\n{\n    public function __construct(\n"
+        "        private readonly Price $price,\n        Price $other,\n    ) {\n        check($price);\n    }\n\n"
+        "    public function sum(): int\n    {\n        return $this->price->total();\n    }\n}\n",
+        "Price.php": "<?php\nnamespace Shop;\n\nclass Price\n{\n    public function total(): int { return 1; }\n}\n",
+        "box.ts": "export class Lid {\n  open() {}\n}\n\nexport class Box {\n"
+        "  constructor(private readonly lid: Lid, size: number) {\n    lid.open();\n  }\n\n"
+        "  use() {\n    this.lid.open();\n  }\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+
+        def lines(name: str) -> list[tuple[int, str]]:
+            report = engine.code.references(RefsRequest(name, str(tmp_path)))
+            return [(usage.line, usage.confidence) for usage in report.usages]
+
+        assert lines("Cart.price") == [(15, "resolved")]
+        assert lines("Price.total") == [(15, "resolved")]
+        assert lines("Box.lid") == [(11, "resolved")]
+        assert lines("Lid.open") == [(7, "resolved"), (11, "resolved")]
+        kinds = {one.qualified: one.kind for one in engine.code.symbols(SymbolsRequest(str(tmp_path))).symbols}
+        assert (kinds["Cart.price"], kinds["Box.lid"]) == ("property", "field")
+        assert {"Cart.other", "Box.size"}.isdisjoint(kinds)
+
+
+def test_a_function_of_php_may_be_written_with_its_namespace(tmp_path: Path) -> None:
+    sources = {
+        "total.php": "<?php\nnamespace Shop\\Prices;\n\nfunction total(): int { return 1; }\n",
+        "cart.php": "<?php\n\n\\Shop\\Prices\\total();\n\\Other\\total();\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("total", str(tmp_path)))
+    assert [usage.line for usage in report.usages if usage.confidence == "resolved"] == [3]
+
+
+def test_a_function_declared_above_is_the_one_with_a_body(tmp_path: Path) -> None:
+    sources = {
+        "cart.c": "static int add(int a);\nstatic int total(int a);\n\nint sum(int a) { return total(a); }\n\n"
+        "static int total(int a) {\n    return add(a);\n}\n\nstatic int add(int a) {\n    return a;\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        graph = engine.code.calls(CallsRequest("total", str(tmp_path)))
+    assert [one.start_line for one in graph.definitions] == [6]
+    assert [edge.target for edge in graph.callees] == ["cart.c::add"]
+
+
+def test_definitions_of_a_common_name_are_limited(tmp_path: Path) -> None:
+    sources = {f"cops/cop_{number}.rb": f"class Cop{number}\n  MSG = 'no'\nend\n" for number in range(4)}
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("MSG", str(tmp_path), limit=3))
+        graph = engine.code.calls(CallsRequest("MSG", str(tmp_path), limit=3))
+    for found in (report, graph):
+        assert len(found.definitions) == 3
+        assert "1 more definition of the name; raise --limit to see them" in found.notes
 
 
 def test_a_macro_without_an_import_is_one_of_its_crate_or_exported(tmp_path: Path) -> None:

@@ -174,6 +174,8 @@ _ACCESSOR = re.compile(r"\b[gs]et\s")
 def implementation(file: FileFacts, known: Definition | None, definition: Definition) -> Definition:
     """The first of two definitions of one name, unless it only declares what the other implements."""
     way = file.rules.names.overloads
+    if known is not None and known.kind == "prototype" and definition.is_function:
+        return definition
     if known is None or not way or not (known.is_function and definition.is_function):
         return known or definition
     if way == "marked":

@@ -30,6 +30,7 @@ from codeinfo.graph.scopes import (
     exported_values,
     find_bases,
     find_declared_type,
+    find_import,
     find_local,
     find_member,
     is_constant_from_outside,
@@ -68,7 +69,7 @@ from codeinfo.model import Definition, Import, Reference
 
 _SEPARATORS = re.compile(r"::|\\")
 _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
-_ABSOLUTE = re.compile(r"\A\??\.(?=[A-Z])")  # `\Shop\Cart`
+_ABSOLUTE = re.compile(r"\A(?:\?|php)?\.(?=[A-Z])")  # `\Shop\Cart`, also as the first word behind `<?php`
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'
 _PATH = re.compile(r"[\w$.]+")
@@ -97,6 +98,8 @@ _UNKNOWN = Resolution(possible=True)
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     found, rules = _resolve(index, unit, use), unit.facts.rules.names
+    if rules.calls == "macro" and any(_is_unmarked_macro(index, unit, use, one) for one in found.symbols):
+        found = _OTHER
     if not found.symbols and rules.inline_modules and use.role != "call":
         declared = _find_declared_module(index, unit, use)
         return Resolution(declared) if declared else found
@@ -105,6 +108,14 @@ def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     called = [one for one in found.symbols if (meant := index.definition(one)) and meant.is_function]
     fitting = tuple(one for one in found.symbols if (one in called) == (use.role == "call"))
     return Resolution(fitting, proof=found.proof) if fitting else found
+
+
+def _is_unmarked_macro(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
+    """Whether a name is that of a macro of Rust without its `!`, outside of imports: in an attribute
+    (`#[command(…)]`), or a variable, it means something else."""
+    definition, text = index.definition(meant), index.lines(unit.facts.file_id).get(use.line, "")
+    is_macro = definition is not None and definition.kind == "macro" and f"{use.name}!" not in text
+    return is_macro and find_import(unit, use, text) is None
 
 
 def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -257,9 +268,9 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
     for written in unit.by_shown.get(use.name, ()):
         path = _SEPARATORS.sub(".", written.module)
         listed = use.name in written.names and path.endswith(use.receiver)
-        if written.line == use.line and (listed or path == f"{use.receiver}.{use.name}"):
-            found = resolve_imported(index, unit, written.alias or use.name)
-            return Resolution(_symbols(found)) if found else None
+        is_whole = written.line == use.line and (listed or path == f"{use.receiver}.{use.name}")
+        if is_whole and (found := resolve_imported(index, unit, written.alias or use.name)):
+            return Resolution(_symbols(found))
     rules = unit.facts.rules
     if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported
         start = f"{use.receiver}.{use.name}."
@@ -268,7 +279,8 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         found = [one for to in targets if use.name in to.names for one in resolve_export(index, to.path, use.name)]
         if found:
             return Resolution(_symbols(found))
-    if (rules.imports.full_names or rules.names.constants) and use.name[0].isupper():
+    is_full = rules.imports.full_names and use.receiver[0].isupper()  # also a function: `\Shop\total()`
+    if is_full or ((rules.imports.full_names or rules.names.constants) and use.name[0].isupper()):
         found = resolve_imported(index, unit, f"{use.receiver}.{use.name}")
         return Resolution(_symbols(found)) if found else None
     return None

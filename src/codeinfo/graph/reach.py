@@ -10,7 +10,8 @@ from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, components, cycles, stem_of
-from codeinfo.graph.references import find_import, is_default_export, is_registered, other_names, symbol_info
+from codeinfo.graph.references import is_default_export, is_registered, other_names, symbol_info
+from codeinfo.graph.scopes import find_import
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -349,16 +350,15 @@ def unused_exports(
             by_kind += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
-    of_others = _find_open_to_others(index, {one.symbol.path for one in found})
-    found.sort(key=lambda one: (one.symbol.path in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
-    last = sum(one.symbol.path in of_others for one in found)
+    of_others = _find_open_to_others(index, [one.symbol for one in found])
+    found.sort(key=lambda one: (one.symbol.id in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
     unknown = sorted(language for language, count in examined.items() if not count)
     return code.UnusedReport(
         total=len(found),
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
-        notes=tuple(_notes_on(by_kind, unknown, last)),
+        notes=tuple(_notes_on(by_kind, unknown, len(of_others))),
     )
 
 
@@ -441,21 +441,22 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
     return offered, examined
 
 
-def _find_open_to_others(index: CodeIndex, paths: Iterable[str]) -> set[str]:
-    """The headers, and the files in packages of Go that other modules can import or in published ones of JavaScript."""
-    files = [index.graph.files[path] for path in paths]
-    folders = {folder for file in files if file.rules.names.default_exports for folder in ancestors(file.folder)}
+def _find_open_to_others(index: CodeIndex, found: Sequence[code.SymbolInfo]) -> set[str]:
+    """Of some definitions, those that a header has or declares, and those in packages of Go that other modules can
+    import or in published ones of JavaScript."""
+    files = {one.id: index.graph.files[one.path] for one in found}
+    folders = {one for file in files.values() if file.rules.names.default_exports for one in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
-    def is_open(file: FileFacts) -> bool:
+    def is_open(file: FileFacts, name: str) -> bool:
         if file.rules.imports.headers:
-            return _HEADER.search(file.path) is not None
+            return any(map(_HEADER.search, index.files_defining(name)))
         if file.rules.imports.qualified:
             return {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((one for one in around if one is not None), False)
 
-    return {file.path for file in files if is_open(file)}
+    return {one.id for one in found if is_open(files[one.id], one.name)}
 
 
 def _is_published(index: CodeIndex, manifest: str) -> bool | None:

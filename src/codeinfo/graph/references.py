@@ -21,9 +21,11 @@ from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
     find_bases,
+    find_import,
     find_included,
     find_member,
     find_overridden,
+    last_names,
     lineage,
     resolve_bare,
     resolve_export,
@@ -32,9 +34,9 @@ from codeinfo.graph.scopes import (
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
-from codeinfo.model import Definition, Import, NextStep, Reference, quantity, symbol_kind, to_run
+from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
-from codeinfo.ports import CodeFacts
+from codeinfo.ports import CodeFacts, CodeFile
 from codeinfo.tokens import identifier_terms, identifiers
 
 _MOST_CHECKED = 200  # files whose checksums one question verifies, besides those it shows: some 20 ms
@@ -46,8 +48,6 @@ _VALUES = ("variable", "field", "property")  # may only hold the function or typ
 _MEMBER = re.compile(r"(?<=\w)#(?=\w)")  # `Class#method`, as the documentation of Ruby, Java and JavaScript writes
 _SMALL_FILE = 30  # lines: parsed in no time
 _TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`""")
-_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
-_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 INTERFACES = frozenset({"interface", "trait", "protocol"})
 CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _NO_USES = frozenset({"package", "namespace", "heading"})  # they contain code or describe it; code does not use them
@@ -66,7 +66,7 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
         for definition in without_alternatives(facts.definitions(file.file_id))
     ]
     found = [one for one in every if not request.kinds or one.kind in request.kinds]
-    unparsed = [file.path for file in files if file.kind in ("code", "tests") and file.language not in GRAMMARS]
+    unparsed = [file.path for file in files if _is_code(file) and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     if every and not found:
         notes = (*notes, f"the kinds of definitions there are {', '.join(sorted({one.kind for one in every}))}")
@@ -340,8 +340,8 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     for base in _find_inherited(index, lookup)[:_MOST_NAMED]:
-        inherited = quantity(len(find_uses(index, look_up(index, str(base)))), "use")
-        notes.append(f"{inherited} of {base}, which it overrides, may mean it")
+        if inherited := len(find_uses(index, look_up(index, str(base)))):
+            notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
     if not uses and (made := [symbol.owner for symbol in lookup.found if _is_run_by_type(index, symbol)]):
         notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
@@ -350,13 +350,21 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
         is_complete=len(uses) <= request.limit and not (found.left_out or short or is_sign),
-        definitions=tuple(lookup.symbol_infos()),
+        definitions=_first_definitions(lookup, request.limit, notes),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
         unattributed=found.unattributed,
         file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
     )
+
+
+def _first_definitions(lookup: Lookup, limit: int, notes: list[str]) -> tuple[code.SymbolInfo, ...]:
+    """Hundreds of classes may define a name: a note says how many are left out."""
+    found = lookup.symbol_infos()
+    if len(found) > limit:
+        notes.append(f"{quantity(len(found) - limit, 'more definition')} of the name; raise --limit to see them")
+    return tuple(found[:limit])
 
 
 def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
@@ -591,9 +599,15 @@ def _one_a_line(uses: Sequence[Use], taken: Collection[tuple[int, int]] = ()) ->
     return list(found.values())
 
 
+def _is_code(file: FileFacts | CodeFile) -> bool:
+    """Whether a file has code that may use names: among tests there are also data and expected output."""
+    is_code = file.kind in ("code", "tests") and get_language(file.language).kind is FileKind.CODE
+    return is_code and file.language not in STYLESHEETS
+
+
 def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
     """Code with the name, in a language without syntax support or in a file that took too long to parse."""
-    if file.language in STYLESHEETS or file.kind not in ("code", "tests"):
+    if not _is_code(file):
         return False
     lines = index.lines(file.file_id)
     is_parsed = file.language in GRAMMARS and (
@@ -658,40 +672,19 @@ def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.
     return tuple(found)
 
 
-def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
-    """The import a use belongs to; `text` is its line."""
-    for written in unit.imports:
-        whole = not written.names and use.line == written.line and use.name in _last_names((written.module,))
-        if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
-            if use.line == written.line or text.lstrip().startswith(_IMPORT_WORDS):
-                return written
-            # A line continues an import's list of names if no definition starts before it.
-            is_alone = text.strip(" \t,)};") in (use.name, written.alias) or (
-                _LISTED.fullmatch(text) is not None
-                and not any(written.line < one.start_line <= use.line for one in unit.definitions)
-            )
-            if is_alone and use.line < written.line + 200:
-                return written
-    return None
-
-
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     if written := find_import(unit, use, text):
         return "EXPORTS" if written.reexport else "IMPORTS"
     is_behind = text.lstrip().startswith((")", ":"))  # a constructor's parameters, which may span many lines
     for definition in unit.definitions:
         last = definition.end_line if is_behind else definition.start_line + 3
-        if definition.start_line <= use.line <= last and use.name in _last_names(definition.bases):
+        if definition.start_line <= use.line <= last and use.name in last_names(definition.bases):
             own_interface = definition.kind in INTERFACES
             is_interface = meant is not None and meant.kind in INTERFACES
             return "IMPLEMENTS" if is_interface and not own_interface else "EXTENDS"
     if use.role == "call":
         return "CALLS"
     return "REFERENCES_TYPE" if meant is not None and meant.is_type else "REFERENCES"
-
-
-def _last_names(bases: Sequence[str]) -> set[str]:
-    return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
 
 
 def symbol_info(path: str, definition: Definition) -> code.SymbolInfo:
@@ -729,7 +722,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         notes.append(f"its name is in files without a syntax tree: {named[0]}{more}")
     return code.CallGraph(
         symbol=request.name,
-        definitions=tuple(lookup.symbol_infos()),
+        definitions=_first_definitions(lookup, request.limit, notes),
         callers=tuple(upward[: request.limit]),
         callees=tuple(downward[: request.limit]),
         related=tuple(related),
@@ -743,7 +736,8 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
 def _templates_naming(index: CodeIndex, name: str) -> list[str]:
     """Templates and pages with a name in their text, and code in languages that cannot be read."""
     files = (index.by_id[file_id] for file_id in _candidate_ids(index, name) if file_id in index.by_id)
-    unread = [one for one in files if one.language and one.language not in GRAMMARS and one.kind != "config"]
+    unread = [one for one in files if one.language and one.language not in GRAMMARS]
+    unread = [one for one in unread if get_language(one.language).kind is not FileKind.CONFIG]
     unread = [one for one in unread if get_language(one.language).markup is None and one.language not in STYLESHEETS]
     return [one.path for one in unread if index.lines(one.file_id).mention(name)]
 

@@ -38,6 +38,8 @@ _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its
 
 EXPORTED = "exports"  # what `module.exports` is bound to
 _DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
+_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
+_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
 _IMPORT_CALL = re.compile(r"(?:await )?(?:require|import)\(")
 _NAMED_VALUE = re.compile(r"(?:[\w$.]+ = )*([^\W\d][\w$.]*)")
 
@@ -61,8 +63,8 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     rows = [row for row in rows if _is_same_body(unit, row, use.line) and not _binds_import(unit, row)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
-    # A parameter may share its method's name.
-    defined = {one.start_line for one in unit.by_name.get(name, ()) if one.kind != "method"}
+    # A parameter may share its method's name, or also be a field.
+    defined = {one.start_line for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"}}
     is_defined = defined.intersection(row.line for row in rows) or (
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
@@ -336,6 +338,27 @@ def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
 
 
 # --- imports ---------------------------------------------------------------------------------------------------------
+
+
+def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
+    """The import a use belongs to; `text` is its line."""
+    for written in unit.imports:
+        whole = not written.names and use.line == written.line and use.name in last_names((written.module,))
+        if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
+            if use.line == written.line or text.lstrip().startswith(_IMPORT_WORDS):
+                return written
+            # A line continues an import's list of names if no definition starts before it.
+            is_alone = text.strip(" \t,)};") in (use.name, written.alias) or (
+                _LISTED.fullmatch(text) is not None
+                and not any(written.line < one.start_line <= use.line for one in unit.definitions)
+            )
+            if is_alone and use.line < written.line + 200:
+                return written
+    return None
+
+
+def last_names(bases: Sequence[str]) -> set[str]:
+    return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
 
 
 def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meaning:
@@ -673,7 +696,8 @@ def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str
 
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
     for part in parts:
-        meaning = [found for one in meaning for found in resolve_attribute(index, one, part)]
+        # Hundreds of files may reopen a module, and each leads to all of them again.
+        meaning = list(dict.fromkeys(found for one in meaning for found in resolve_attribute(index, one, part)))
     return meaning
 
 

@@ -339,6 +339,7 @@ _COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
 _MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
+_FIELD_PARAMETERS = frozenset({"property_promotion_parameter", "required_parameter"})  # of a constructor: of its type
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
 _MAX_DOC = 200
 _CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
@@ -396,6 +397,8 @@ class _SymbolReader:
         while self.open and self.open[-1][0] <= candidate.start:
             self.open.pop()
         parent = self.open[-1][1] if self.open else -1
+        if candidate.node.type in _FIELD_PARAMETERS and parent >= 0:
+            parent = self.symbols[parent].parent
         parent_kind = self.symbols[parent].definition.kind if parent >= 0 else ""
         kind = candidate.kind
         if kind in _LOCAL_KINDS and (symbol_kind(parent_kind).is_callable or self._is_in_test(candidate)):

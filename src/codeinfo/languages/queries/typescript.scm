@@ -11,6 +11,7 @@
 (abstract_method_signature name: (_) @name) @method
 (public_field_definition name: (_) @name value: [(arrow_function) (function_expression)]) @method
 (public_field_definition name: (_) @name) @field
+(required_parameter [(accessibility_modifier) "readonly"] pattern: (identifier) @name) @field
 (interface_declaration body: (interface_body (property_signature name: (_) @name) @field))
 
 (function_declaration parameters: (formal_parameters (_ pattern: (identifier) @bind type: (type_annotation (_) @bind.type))))
