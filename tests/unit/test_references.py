@@ -1285,7 +1285,7 @@ def test_a_parameter_of_a_constructor_may_be_a_field(tmp_path: Path) -> None:
         "    public function sum(): int\n    {\n        return $this->price->total();\n    }\n}\n",
         "Price.php": "<?php\nnamespace Shop;\n\nclass Price\n{\n    public function total(): int { return 1; }\n}\n",
         "box.ts": "export class Lid {\n  open() {}\n}\n\nexport class Box {\n"
-        "  constructor(private readonly lid: Lid, size: number) {\n    lid.open();\n  }\n\n"
+        "  constructor(private readonly lid: Lid, size: number, public side = 1) {\n    lid.open();\n  }\n\n"
         "  use() {\n    this.lid.open();\n  }\n}\n",
     }
     with indexed(tmp_path, sources) as engine:
@@ -1298,7 +1298,9 @@ def test_a_parameter_of_a_constructor_may_be_a_field(tmp_path: Path) -> None:
         assert lines("Price.total") == [(15, "resolved")]
         assert lines("Box.lid") == [(11, "resolved")]
         assert lines("Lid.open") == [(7, "resolved"), (11, "resolved")]
-        kinds = {one.qualified: one.kind for one in engine.code.symbols(SymbolsRequest(str(tmp_path))).symbols}
+        symbols = engine.code.symbols(SymbolsRequest(str(tmp_path))).symbols
+        assert [one.exported for one in symbols if one.qualified in ("Box.lid", "Box.side")] == [False, True]
+        kinds = {one.qualified: one.kind for one in symbols}
         assert (kinds["Cart.price"], kinds["Box.lid"]) == ("property", "field")
         assert {"Cart.other", "Box.size"}.isdisjoint(kinds)
 

@@ -519,7 +519,11 @@ class _SymbolReader:
             return not self.exported_names
         if "keyword" in candidate.captures:
             return self.source.node_text(candidate.captures["keyword"][0]) not in self.syntax.private_definers
-        return is_exported(self.source, header, names[-1], self.syntax, outer)
+        is_parameter = candidate.node.type in _FIELD_PARAMETERS  # others, with other modifiers, may share its line
+        line_start = candidate.start if is_parameter else self.source.line_start(self.source.line_of(candidate.start))
+        _, (start, end), _ = header
+        before, written = self.source.text[max(line_start, start - _MAX_HEADER) : start], self.source.text[start:end]
+        return self.syntax.exported(Declared(names[-1], written, before, outer))
 
     def _doc(self, first_line: int, body: int | None) -> str:
         """The first line of the documentation: a string at the start of the body, or the comment right above."""
@@ -654,13 +658,6 @@ def _without_attributes(before: str) -> str:
 def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:
     _, (_, name_end), end = header
     return syntax.bases(text[name_end : min(end, name_end + _MAX_HEADER)], syntax.keywords) if syntax.bases else ()
-
-
-def is_exported(source: Source, header: Header, name: str, syntax: Syntax, outer: Definition | None) -> bool:
-    start, (name_start, name_end), _ = header
-    line_start = source.line_start(source.line_of(start))
-    before = source.text[max(line_start, name_start - _MAX_HEADER) : name_start]
-    return syntax.exported(Declared(name, source.text[name_start:name_end], before, outer))
 
 
 # --- names as written: `Outer::inner<T>` is `inner` of `Outer` ------------------------------------------------------
