@@ -114,6 +114,14 @@ def test_blame_and_log_are_read() -> None:
     }
 
 
+def test_a_file_that_grew_too_large_is_not_gone(tmp_path: Path) -> None:
+    root = build_team(tmp_path / "team")
+    store = root / "shop" / "store.py"
+    store.write_text(store.read_text() + "# more\n" * 200_000)
+    with engine_of(root) as engine:
+        assert engine.knowledge.review(ReviewRequest(path=str(root))).files == ()
+
+
 def test_the_teams_packet(tmp_path: Path) -> None:
     root = build_team(tmp_path / "team")
     store, reports = root / "shop" / "store.py", root / "shop" / "reports.py"

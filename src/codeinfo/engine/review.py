@@ -108,7 +108,8 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     changes: list[diff.Difference] = []
     for path in changed[:MOST_FILES]:
         before, after = project.history.committed_text(base, path), project.text(path)
-        if path not in listed and (after is not None or _was_left_out(path, before or "")):
+        is_there = after is not None or os.path.exists(os.path.join(project.root, path))  # or too large to be read
+        if path not in listed and (is_there or _was_left_out(path, before or "")):
             continue  # files left out of the index are not reviewed either, nor are those that are no text
         after = mask(after)[0] if after is not None else None  # like the committed text
         one = diff.compare(path, before, after)
