@@ -321,6 +321,8 @@ class State(Struct):
     logs: LogLines
     allowed: tuple[Path, ...]
     late_s: float = 0.0
+    queue_text: str = ""  # the queue for those who listen, as of `queue_read`
+    queue_read: float = float("-inf")
     draining: bool = False  # about to end: endless streams are closed, so that clients move to another server
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from functools import cache, partial
 from inspect import iscoroutinefunction
@@ -439,11 +440,20 @@ async def _queue_changes(state: State) -> AsyncIterator[dict[str, str]]:
     """The queue now, then whenever it has changed."""
     shown = ""
     while not state.draining:
-        now = dumps(await state.dispatcher.run(lambda call: state.ingest.status()))
+        now = await _queue_text(state)
         if now != shown:
             yield {"event": "queue", "data": now}
         shown = now
         await asyncio.sleep(QUEUE_SECONDS)
+
+
+async def _queue_text(state: State) -> str:
+    """The queue as JSON, read twice a second however many listen: hundreds who each read it would stop searches."""
+    now = time.monotonic()
+    if now - state.queue_read >= QUEUE_SECONDS:
+        state.queue_read = now  # first: others show what is known until it is read
+        state.queue_text = dumps(await state.dispatcher.run(lambda call: state.ingest.status()))
+    return state.queue_text
 
 
 # --- chat and agents -----------------------------------------------------------------------------------------------
