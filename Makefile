@@ -15,7 +15,7 @@ SIZE ?= 1
 SEED ?= 1
 PARTS ?=
 # Many tests wait for clocks, locks and other processes: more workers than there are cores keep all of them busy.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 2)
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 
 # Tests write thousands of small files and wait for the disk to have each. Nothing of it has to outlive them, so they use
 # memory where a gigabyte more or less does not matter and programs may be started from there.
