@@ -102,10 +102,12 @@ def codeinfo() -> RunCli:
 
 
 @pytest.fixture
-def postgres() -> Iterator[str]:
-    """The URL of a team's database, still without content, on a real PostgreSQL."""
+def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URL of a team's database, still without content, on a real PostgreSQL. On a busy machine a server that is up
+    may take longer to answer than one may that is stuck."""
     from postgres_tools import drop_database, new_database, skip_syncs
 
+    monkeypatch.setattr("codeinfo.team.database.QUICK_S", 15.0)
     skip_syncs()
     url = new_database()
     yield url
