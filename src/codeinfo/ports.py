@@ -285,10 +285,10 @@ class IndexTarget(Protocol):
         return {}
 
     def apply(
-        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
+        self, files: Iterable[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
-        """One transaction: replace `files`, delete the paths in `removed`, refresh size and mtime of `touched`, and
-        replace `reused` by files that are `stored`."""
+        """One transaction: replace `files`, which are taken while it is open, delete the paths in `removed`, refresh
+        size and mtime of `touched`, and replace `reused` by files that are `stored`."""
 
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         """The vectors of a file with this content, so that a rename is not embedded again."""

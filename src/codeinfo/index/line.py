@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -108,7 +109,6 @@ def update(
     indexed = reader.assemble(_report(parsed, reader, len(files), progress))
     for batch in _batches(_embed_all(indexed, store, embedder, edited)):
         store.apply(batch, (), ())
-        batch.clear()  # free it while the next one is collected
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
     outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
     return outcome
@@ -245,22 +245,26 @@ def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: Pro
         yield item
 
 
-def _batches(files: Iterable[IndexedFile]) -> Iterator[list[IndexedFile]]:
-    """Files to commit together. When a provider fails or the user interrupts, finished work is handed on first."""
-    batch, chunks, due = list[IndexedFile](), 0, time.monotonic() + BATCH_SECONDS
+def _batches(files: Iterator[IndexedFile]) -> Iterator[Iterator[IndexedFile]]:
+    """Files to commit together. Each is stored while the next ones are parsed, and need not stay in memory. When a
+    provider fails or the user interrupts, the batch ends there: what is finished is committed first."""
+    failures = list[BaseException]()
+    for first in files:
+        yield _take_batch(chain((first,), files), failures)
+        if failures:
+            raise failures[0]
+
+
+def _take_batch(files: Iterator[IndexedFile], failures: list[BaseException]) -> Iterator[IndexedFile]:
+    chunks, due = 0, time.monotonic() + BATCH_SECONDS
     try:
         for file in files:
-            batch.append(file)
+            yield file
             chunks += len(file.parsed.chunks)
             if chunks >= BATCH_CHUNKS or time.monotonic() >= due:
-                yield batch
-                batch, chunks, due = [], 0, time.monotonic() + BATCH_SECONDS
-    except (Exception, KeyboardInterrupt):
-        if batch:
-            yield batch
-        raise
-    if batch:
-        yield batch
+                return
+    except (Exception, KeyboardInterrupt) as failure:
+        failures.append(failure)
 
 
 def _embed_all(

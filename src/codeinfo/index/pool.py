@@ -83,12 +83,12 @@ class PipedProcess:
 
     @property
     def cpu_seconds(self) -> float:
-        """The time it has computed, infinite where the system does not tell."""
+        """The time it has computed, infinite where the system does not tell. It is asked for every file: Linux numbers
+        the clock of a process so (clock_getcpuclockid), and reading /proc instead takes a hundred times as long."""
         try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return time.clock_gettime(~self.pid << 3 | 2)
         except OSError:
             return inf
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
     def has_ended(self) -> bool:

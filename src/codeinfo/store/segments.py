@@ -26,7 +26,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from codeinfo.files import open_private, open_regular
-from codeinfo.model import IndexedFile
+from codeinfo.model import IndexedFile, SourceFile
 from codeinfo.ports import IN_FOLDER, IN_STEM, Placed, Posting, PostingList, Retention
 from codeinfo.search.channels import CommitIndex
 from codeinfo.store import database
@@ -396,13 +396,17 @@ def read_signs(path: Path, rows: int, dimension: int) -> NDArray[np.uint64]:
 # --- the files of a tree -------------------------------------------------------------------------------------------
 
 
-def remove_entries(db: apsw.Connection, tree: int, paths: Iterable[str]) -> None:
-    """Remove files from a tree. One that no tree has any more is released: `collect` decides how long it is kept."""
+def place_files(db: apsw.Connection, tree: int, placed: Placed, removed: Iterable[str]) -> None:
+    """Put stored files into a tree, in place of those with the same paths, and remove others. A file that no tree has
+    any more is released: `collect` decides how long it is kept."""
     now = int(time.time())
-    for path in paths:
+    for path in (*removed, *(source.path for source, _ in placed)):
         for (file_id,) in list(db.execute("SELECT file_id FROM entries WHERE tree = ? AND path = ?", (tree, path))):
             db.execute("DELETE FROM entries WHERE tree = ? AND path = ?", (tree, path))
             _release(db, [file_id], now)
+    rows = ((tree, source.path, file_id, source.size, source.mtime_ns) for source, file_id in placed)
+    db.executemany("INSERT INTO entries VALUES(?, ?, ?, ?, ?)", rows)
+    db.executemany("DELETE FROM released WHERE file_id = ?", ((file_id,) for _, file_id in placed))
 
 
 def _release(db: apsw.Connection, file_ids: Iterable[int], now: int) -> None:
@@ -410,20 +414,19 @@ def _release(db: apsw.Connection, file_ids: Iterable[int], now: int) -> None:
     db.executemany(orphan, ((file_id, now) for file_id in file_ids))
 
 
-def reuse_files(db: apsw.Connection, tree: int, reused: Placed) -> None:
-    """Put already stored files into a tree."""
-    rows = ((tree, source.path, file_id, source.size, source.mtime_ns) for source, file_id in reused)
-    db.executemany("INSERT INTO entries VALUES(?, ?, ?, ?, ?)", rows)
-    db.executemany("DELETE FROM released WHERE file_id = ?", ((file_id,) for _, file_id in reused))
-
-
-def insert_files(db: apsw.Connection, tree: int, files: Sequence[IndexedFile], vectors: VectorFile) -> None:
-    builder = SegmentBuilder()
-    reuse_files(db, tree, [(file.source, _insert_file(db, file, builder)) for file in files])
+def insert_files(db: apsw.Connection, folder: Path, files: Iterable[IndexedFile]) -> Placed:
+    """Store files as a segment. Each is written when it comes, and need not stay in memory."""
+    builder, placed, vectors = SegmentBuilder(), list[tuple[SourceFile, int]](), list[NDArray[np.int8]]()
+    for file in files:
+        placed.append((file.source, _insert_file(db, file, builder)))
+        if file.vectors is not None:
+            vectors.append(quantize(file.vectors))
     if builder.file_ids:
         owners, lengths = np.array(builder.file_ids, np.int32), np.array(builder.lengths, np.float32)
-        segment = _insert_segment(db, len(owners), owners.tobytes(), lengths.tobytes(), vectors)
+        written = write_vectors(folder, vectors)
+        segment = _insert_segment(db, len(owners), owners.tobytes(), lengths.tobytes(), written)
         _insert_postings(db, segment, builder.postings())
+    return placed
 
 
 def drop_tree(db: apsw.Connection, name: str) -> None:

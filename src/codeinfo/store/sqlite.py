@@ -302,21 +302,16 @@ class SqliteStore:
         import codeinfo.store.segments  # noqa: F401
 
     def apply(
-        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
+        self, files: Iterable[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
-        from codeinfo.store.segments import insert_files, quantize, remove_entries, reuse_files, write_vectors
+        from codeinfo.store.segments import insert_files, place_files
 
-        with database.translate_errors(self.folder):
-            vectors = write_vectors(self.folder, [quantize(file.vectors) for file in files if file.vectors is not None])
         with self._writing() as db:
-            replaced = (*(file.source.path for file in files), *(source.path for source, _ in reused))
-            remove_entries(db, self._tree, (*removed, *replaced))
+            place_files(db, self._tree, (*insert_files(db, self.folder, files), *reused), removed)
             db.executemany(
                 "UPDATE entries SET size = ?, mtime_ns = ? WHERE tree = ? AND path = ?",
                 ((source.size, source.mtime_ns, self._tree, source.path) for source in touched),
             )
-            insert_files(db, self._tree, files, vectors)
-            reuse_files(db, self._tree, reused)
 
     def finish(
         self, meta: Mapping[str, str], keep: Retention = NOTHING_KEPT, trees: Collection[str] | None = None

@@ -600,9 +600,10 @@ class TeamStore(SqliteStore):
     # --- writing ---
 
     def apply(
-        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
+        self, files: Iterable[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         """The ids of `reused` are the team's."""
+        files = list(files)  # before a transaction of the team's database begins
         if not (files or removed or touched or reused):
             return
         with self._committing() as (db, row):
