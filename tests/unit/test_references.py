@@ -1927,3 +1927,20 @@ def test_each_name_of_a_signature_of_haskell_is_its_own_function(tmp_path: Path)
         named = engine.code.symbols(SymbolsRequest(str(tmp_path / "Pad.hs"))).symbols
         assert {one.qualified for one in named if one.kind == "function"} == {"lpad", "rpad"}
         assert {(path, line) for path, line, _ in uses(engine, tmp_path, "rpad")} >= {("App.hs", 5)}
+
+
+def test_a_module_is_not_the_function_of_its_name(tmp_path: Path) -> None:
+    sources = {
+        "orders.py": "def taxes(order):\n    return order\n",
+        "hooks/__init__.py": "",
+        "hooks/taxes.py": "def ask(order):\n    return order\n",
+        "checkout.py": "from .hooks import taxes as checkout_taxes\n\n\ndef pay():\n    return checkout_taxes.ask(1)\n",
+        "tests/test_taxes.py": "from ..hooks.taxes import (\n    ask,\n)\n\n\ndef test():\n    ask(1)\n",
+        "hooks/pay.py": "from .taxes import ask\nfrom ..hooks.taxes import ask as again\n\nask(again(1))\n",
+        "hooks/deep/pay.py": "from ...hooks.taxes import ask\nfrom ..taxes import ask as again\n\nask(again(1))\n",
+        "mixed.py": "from . import orders\nfrom .orders import taxes as own\n\nprint(own(1), orders.taxes(2))\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.references(RefsRequest("taxes", str(tmp_path)))
+    assert [(one.file, one.line) for one in report.usages] == [("mixed.py", 2), ("mixed.py", 4)]
+    assert report.resolved_count == 2

@@ -128,6 +128,8 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
         return _UNKNOWN
+    if rules.dotted_modules and _is_module_path(unit, use):
+        return _OTHER
     if use.receiver:
         return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
     if rows := find_local(index, unit, use.name, use):
@@ -138,6 +140,13 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
         return Resolution(_symbols(found))
     return _resolve_bare(index, unit, use)
+
+
+def _is_module_path(unit: Unit, use: Reference) -> bool:
+    """Whether a name stands for a module from which an import takes something: `from .shop.cart import total`."""
+    path = f"{use.receiver}.{use.name}.".lstrip(".")
+    around = [one for one in unit.imports if one.line == use.line and (use.receiver or use.name not in one.names)]
+    return any(one.names and f"{one.module.lstrip('.')}.".startswith(path) for one in around)
 
 
 def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:

@@ -30,6 +30,7 @@ from codeinfo.graph.scopes import (
     resolve_bare,
     resolve_export,
     resolve_imported,
+    takes_module,
 )
 from codeinfo.graph.uses import all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
@@ -558,7 +559,7 @@ def resolved_uses(
     taken = [one for one in unit.imports_for(name) if name in one.names]
     # `import Row from "./UserRow.vue"`, `const Cart = require("./cart")`
     taken += [one for one in _imports_of(index, unit, passing) if one.names in ((), ("default",))]
-    aliases = {written.alias for written in taken if written.alias} - {name}
+    aliases = {written.alias for written in taken if written.alias and not takes_module(index, unit, written)} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             resolution = resolve(index, unit, reference)

@@ -370,7 +370,14 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
         lines = index.lines(unit.facts.file_id)
         above = [one for one in above if not any(one.module in lines.get(at, "") for at in range(one.line, line))]
     targets = [target for one in on_line or above[-1:] for target in index.outcome(unit.facts, one).targets]
-    return [one for target in targets for one in resolve_export(index, target.path, name)]
+    modules = [ModuleId((target.path,), name) for target in targets if not target.names]
+    return [*(one for target in targets for one in resolve_export(index, target.path, name)), *modules]
+
+
+def takes_module(index: CodeIndex, unit: Unit, written: Import) -> bool:
+    """Whether what an import names is a file: `from shop import cart`."""
+    targets = index.outcome(unit.facts, written).targets
+    return bool(targets and written.names) and not any(target.names for target in targets)
 
 
 def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
