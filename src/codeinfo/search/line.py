@@ -559,7 +559,10 @@ def demote_declarations(ranked: list[Ranked], query: Query, view: Snapshot, w: W
 def declaration_factor(file: int, query: Query, view: Snapshot, w: Weights) -> float:
     if w.declarations == 1 or query.about_types or view.kinds[file] != FileKind.CODE:
         return 1.0
-    return w.declarations if boost.only_declares(view.extents(file, 0, sys.maxsize)) else 1.0
+    known = view.once("declaring files", dict[int, bool])
+    if file not in known:
+        known[file] = boost.only_declares(view.extents(file, 0, sys.maxsize))
+    return w.declarations if known[file] else 1.0
 
 
 def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:

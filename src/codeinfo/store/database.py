@@ -9,6 +9,7 @@ import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -521,4 +522,4 @@ def read_definitions(db: apsw.Connection, file_id: int) -> list[Definition]:
 def read_extents(db: apsw.Connection, file_id: int, first: int, last: int) -> list[Extent]:
     query = """SELECT qualified, kind, start_line, end_line FROM definitions
                WHERE file_id = ? AND start_line <= ? AND end_line >= ? ORDER BY ordinal"""
-    return [Extent(*row) for row in db.execute(query, (file_id, last, first))]
+    return list(starmap(Extent, db.execute(query, (file_id, last, first))))
