@@ -248,7 +248,7 @@ class Indexes:
             if not self.config.store.url:
                 raise
             raise NotFound(error.what, f"{error.next_step}. {NAME_WITH_HOST}") from error
-        index = self.of(root or self.locate(target))
+        index = self.of(root) if root else self._index_around(target)
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} is not in {index.root}", "Give a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
@@ -347,8 +347,16 @@ class Indexes:
         """The root of a path's project: the nearest folder upwards that `of` was called for, has an index or is a
         repository; otherwise the folder itself, or for a file the current folder if it lies in it, or its own."""
         self._refuse_callers(path)
-        target = resolve_existing(path)
-        folder = nearest = target if os.path.isdir(target) else os.path.dirname(target)
+        return self._project_around(resolve_existing(path))
+
+    def _index_around(self, target: str) -> IndexManager:
+        """Most questions are about a project that is known, which is not looked at again."""
+        root = self._project_around(target)
+        return self._managers.get(root) or self.of(root)
+
+    def _project_around(self, target: str) -> str:
+        """The root of the project of a path without links."""
+        folder = nearest = target if target in self._managers or os.path.isdir(target) else os.path.dirname(target)
         while not self._is_project(folder):
             above = os.path.dirname(folder)
             if above == folder:
