@@ -300,13 +300,10 @@ def file_scores(rows: Floats, runs: Runs, files: int, decay: tuple[float, ...]) 
     order.sort(kind="stable")
     values = (_ALL_BITS - (order & _ALL_BITS)).astype(np.uint32).view(np.float32)
     starts = first_of_runs(run)
-    lengths = np.empty_like(starts)
-    lengths[:-1], lengths[-1] = starts[1:] - starts[:-1], len(run) - starts[-1]
-    best = np.zeros(len(runs.starts))
-    for place, weight in enumerate(decay):
-        firsts = starts[lengths > place]
-        best[run[firsts]] += values[firsts + place] * np.float32(weight)
-    result[runs.owners] = best
+    places = np.arange(len(run)) - starts.repeat(np.append(starts[1:], len(run)) - starts)
+    first = (places < len(decay)).nonzero()[0]
+    gains = values.take(first) * np.array(decay, np.float32).take(places.take(first))
+    result[runs.owners] = np.bincount(run.take(first), gains, len(runs.starts))
     return result
 
 
