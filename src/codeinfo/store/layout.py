@@ -50,7 +50,6 @@ class IndexFolder:
         self._cache = cache
         self.path = cache / "indexes" / _readable(family or root)
         self.tree_path = self.path / "trees" / self.tree
-        self._pointer: tuple[tuple[int, int] | None, Path | None] = None, None  # of `current`: its stamp, its build
 
     @classmethod
     def of_gone(cls, cache: Path, root: Path) -> IndexFolder | None:
@@ -73,14 +72,11 @@ class IndexFolder:
 
     def current(self) -> Path | None:
         """The build the tree is searched in, or None if there is none."""
-        stamp = self.stamp("current")
-        if stamp is None or stamp != self._pointer[0]:
-            with translate_errors(self.path):
-                try:
-                    self._pointer = stamp, self._build(_text(self.tree_path / "current"))
-                except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-                    return None
-        build = self._pointer[1]
+        with translate_errors(self.path):
+            try:
+                build = self._build(_text(self.tree_path / "current"))
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                return None
         return build if build is not None and os.path.exists(f"{build}/index.db") else None
 
     def _build(self, name: str) -> Path | None:
@@ -97,7 +93,7 @@ class IndexFolder:
     def stamp(self, name: str) -> tuple[int, int] | None:
         """Inode and time of a file of the tree; None if there is none. A replaced file has another one."""
         try:
-            status = os.stat(f"{self.tree_path}/{name}")
+            status = os.stat(self.tree_path / name)
         except OSError:
             return None
         return status.st_ino, status.st_mtime_ns
