@@ -1693,6 +1693,31 @@ def test_a_method_of_an_object_in_a_function_needs_a_receiver(tmp_path: Path) ->
         assert ("vi.ts", 5, "resolved") in uses(engine, tmp_path, "mocks.ts::reset")
 
 
+def test_each_part_of_a_type_has_the_bases_that_another_part_names(tmp_path: Path) -> None:
+    sources = {
+        "App/Request.swift": "class Request {\n    func cancel() {}\n}\n",
+        "App/DataRequest.swift": "class DataRequest: Request {}\n",
+        "App/Stream.swift": "class Stream {\n    func cancel() {}\n}\n",
+        "App/Publish.swift": "extension DataRequest {\n    func publish() { self.cancel() }\n}\n"
+        "class Publisher {\n    let request: DataRequest\n    func stop() { request.cancel() }\n}\n",
+        "Shop/Base.cs": "namespace Shop;\npublic class Base { protected void Save() {} }\n",
+        "Shop/Cart.cs": "namespace Shop;\npublic partial class Cart : Base { }\n",
+        "Shop/Cart.Items.cs": "namespace Shop;\npublic partial class Cart {\n    void Add() { this.Save(); }\n}\n",
+        "Shop/Store.cs": "namespace Shop;\npublic class Store { public void Save() {} }\n",
+        "lib/record.rb": "class Record\n  def store; end\nend\n",
+        "lib/disk.rb": "class Disk\n  def store; end\nend\n",
+        "lib/order.rb": "class Order < Record\nend\n",
+        "lib/order_mail.rb": "class Order\n  def mail\n    self.store\n  end\nend\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Request.cancel") == {
+            ("App/Publish.swift", 2, "resolved"),
+            ("App/Publish.swift", 6, "resolved"),
+        }
+        assert uses(engine, tmp_path, "Base.Save") == {("Shop/Cart.Items.cs", 3, "resolved")}
+        assert uses(engine, tmp_path, "Record.store") == {("lib/order_mail.rb", 3, "resolved")}
+
+
 def test_a_property_of_swift_is_not_the_method_of_its_name(tmp_path: Path) -> None:
     sources = {
         "App/List.swift": "class List {\n    var tableView = Table()\n}\n",

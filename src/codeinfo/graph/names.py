@@ -33,6 +33,7 @@ from codeinfo.graph.scopes import (
     find_import,
     find_local,
     find_member,
+    find_parts,
     is_constant_from_outside,
     is_from_outside,
     is_inside,
@@ -389,7 +390,8 @@ def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
         return False
     if rules.names.default_exports and not definition.is_type:  # an object that any code may add to
         return False
-    return len(find_bases(index, owner)) >= len(definition.bases)
+    parts = [part for one in find_parts(index, owner) if (part := index.definition(one))]
+    return len(find_bases(index, owner)) >= len({base for part in parts for base in part.bases})
 
 
 # --- receivers -------------------------------------------------------------------------------------------------------

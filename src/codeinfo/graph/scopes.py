@@ -589,10 +589,15 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
     # In Swift a method that another file adds may have the name of a property: `tableView`.
     if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return own
-    defining = index.files_defining(name)
-    seen = sorted(defining) if rules.constants else index.resolver.of(unit.facts).visible(unit.facts)
-    others = (SymbolId(path, inner) for path in seen if path in defining)
-    return list(dict.fromkeys((*own, *(one for one in others if index.definition(one)))))
+    return list(dict.fromkeys((*own, *_defined_elsewhere(index, unit, inner))))
+
+
+def _defined_elsewhere(index: CodeIndex, unit: Unit, qualified: str) -> list[SymbolId]:
+    """What other files that may add to the types of a file define by a qualified name."""
+    defining = index.files_defining(qualified.rpartition(".")[2])
+    seen = sorted(defining) if unit.facts.rules.names.constants else index.resolver.of(unit.facts).visible(unit.facts)
+    others = (SymbolId(path, qualified) for path in seen if path in defining)
+    return [one for one in others if index.definition(one)]
 
 
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -665,18 +670,36 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
     """The types that a type extends, as far as they are defined here."""
 
     def find() -> Sequence[SymbolId]:
-        definition, unit = index.definition(owner), index.unit(owner.path)
-        if definition is None:
-            return []
-        alike = (one for one in unit.by_name.get(definition.name, ()) if one.qualified == definition.qualified)
-        traits = [base for one in alike if one.kind == "impl" for base in one.bases]  # Rust has a block for each
-        written = list(dict.fromkeys((*definition.bases, *traits)))
-        for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
-            written += [one.name for one in written_types(row.text) if one.name]
-        found = [one for base in written for one in resolve_dotted(index, unit, base, owner.owner.qualified)]
-        return list(dict.fromkeys(one for one in found if isinstance(one, SymbolId) and one != owner))
+        found = (base for part in find_parts(index, owner) for base in _find_written_bases(index, part))
+        return list(dict.fromkeys(one for one in found if one != owner))
 
     return index.memo.once(("bases", owner), find)
+
+
+def find_parts(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
+    """A type with what else is written of it: parts of a class in C#, extensions of one in Swift, in Ruby each file
+    that opens one. Only one of them may name its bases."""
+
+    def find() -> Sequence[SymbolId]:
+        definition, unit = index.definition(owner), index.unit(owner.path)
+        is_open = unit.facts.rules.names.open_types and definition is not None and definition.kind != "module"
+        return list(dict.fromkeys((owner, *(_defined_elsewhere(index, unit, owner.qualified) if is_open else ()))))
+
+    return index.memo.once(("parts", owner), find)
+
+
+def _find_written_bases(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]:
+    definition, unit = index.definition(owner), index.unit(owner.path)
+    if definition is None:
+        return
+    alike = (one for one in unit.by_name.get(definition.name, ()) if one.qualified == definition.qualified)
+    traits = [base for one in alike if one.kind in ("impl", "extension") for base in one.bases]  # a block for each
+    written = list(dict.fromkeys((*definition.bases, *traits)))
+    for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
+        written += [one.name for one in written_types(row.text) if one.name]
+    for base in written:
+        found = resolve_dotted(index, unit, base, owner.owner.qualified)
+        yield from (one for one in found if isinstance(one, SymbolId))
 
 
 def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> Meaning:
