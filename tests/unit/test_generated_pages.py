@@ -26,6 +26,7 @@ JAVADOC = """<!DOCTYPE HTML>
         '<head><script src="_static/documentation_options.js"></script>',
         "<html><head><meta name=generator content='typedoc-theme'/>",
         '<meta charset="utf-8"><meta name="generator" content="rustdoc">',
+        '<head><link rel="stylesheet" type="text/css" href="../css/jazzy.css" />',
     ],
 )
 def test_generators_leave_marks(tmp_path: Path, head: str) -> None:

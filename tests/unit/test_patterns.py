@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import zlib
 from pathlib import Path
@@ -35,6 +36,9 @@ from codeinfo.operations.knowledge import (
     PatternsRequest,
 )
 from codeinfo.operations.search import SearchRequest
+from codeinfo.shells import render_code  # noqa: F401  (it registers)
+from codeinfo.shells.render import render
+from codeinfo.shells.terminal import Output
 
 BUILT_IN = built_in_detectors()
 LANGUAGE = {"javascript": "typescript"}
@@ -430,6 +434,25 @@ def test_packages_of_one_repository_are_counted_apart(tmp_path: Path) -> None:
     assert [p.name for p in in_area(report, "old/src/deep/more.py", "python").patterns] == ["Optional[X]"]
     assert in_area(report, "scripts.py", "python").patterns == ()
     assert in_area(report, "old/src/a.ts", "typescript").patterns == ()
+
+
+def test_a_path_narrows_patterns_to_its_packages(tmp_path: Path) -> None:
+    packages = {f"libs/{name}/pyproject.toml": f'[project]\nname = "{name}"\n' for name in "abcdef"}
+    sources = {path: text for name in "abcdef" for path, text in files(f"libs/{name}/src", NEW, 4).items()}
+    root = build_history(tmp_path / "r", (5, "Ann", {**files("src", OLD, 4), **packages, **sources}))
+    with engine_of(root) as engine:
+
+        def areas(path: str) -> set[str]:
+            report = engine.knowledge.patterns(PatternsRequest(str(root / path)))
+            return {one.area for one in (*report.patterns, *report.golden_files, *report.conflicts)}
+
+        assert areas("libs/a/src") == areas("libs/a") == {"libs/a"}
+        assert areas("libs") == {f"libs/{name}" for name in "abcdef"}
+        assert areas("src") == {"."}
+        shown = io.StringIO()
+        render(engine.knowledge.patterns(PatternsRequest(str(root))), Output(shown))
+    assert shown.getvalue().count("X | None") == 3
+    assert "… 3 more packages; `codeinfo patterns libs/" in shown.getvalue()
 
 
 def test_golden_files_are_product_code_of_today_without_poor_ways(tmp_path: Path) -> None:

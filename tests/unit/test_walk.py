@@ -139,11 +139,14 @@ def test_an_ignore_line_that_cannot_be_used_is_reported(root: Path) -> None:
 
 
 def test_default_rules(root: Path) -> None:
-    write(root, "src/app.py", "src/build/step.py", "lib/x.js", ".env.example", "README", "go.mod")
+    kept = [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py", "web/wwwroot/js/x.js"]
+    write(root, *kept)
     left_out = {
         "node_modules/": "node_modules/p/i.js",
         "build/": "build/o.py",
         "pkg/vendor/": "pkg/vendor/v.go",
+        "web/wwwroot/lib/": "web/wwwroot/lib/jquery/jquery.js",
+        "docs/App.docset/": "docs/App.docset/index.html",
         "package-lock.json": "package-lock.json",
         "poetry.lock": "poetry.lock",
         "app.min.js": "app.min.js",
@@ -153,7 +156,7 @@ def test_default_rules(root: Path) -> None:
     secrets = [".env", ".env.local", "prod.env", "id_rsa", "id_ed25519.bak", "k.pem", "k.KEY", ".htpasswd", ".netrc"]
     write(root, *left_out.values(), *secrets)
     result = walk(root)
-    assert paths(result) == [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py"]
+    assert paths(result) == kept
     rules = rules_of(result)
     assert set(left_out) <= set(rules)
     assert {rules[path] for path in secrets} == {"secret"}

@@ -149,7 +149,8 @@ class KnowledgeOperations:
         patterns = project.patterns
         report = patterns.report_with_history(store, now) if request.history else patterns.report(store, now)
         families = [detector_language(language_named(language)) for language in request.languages]
-        report = narrow(report, category=request.category, languages=families)
+        below = self._indexes.find(request.path).below
+        report = narrow(report, category=request.category, languages=families, below=below)
         about = " ".join((request.category, *(pattern.name for pattern in report.patterns[:20])))
         memories, notes = project.guiding_memories(about, now)
         return replace(report, memories=memories, notes=(*report.notes, *notes))

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
+from codeinfo.globs import lies_below
 from codeinfo.knowledge.detectors import PRODUCT, TEST, TESTING, Detector, detector_language
 from codeinfo.knowledge.history import (
     DECLINING,
@@ -461,11 +462,18 @@ def file_hints(
 # --- parts of a report ---------------------------------------------------------------------------------------------
 
 
-def narrow(report: PatternReport, *, category: str = "", languages: Sequence[str] = ()) -> PatternReport:
-    """The part of a report about one category or some language families."""
+def narrow(
+    report: PatternReport, *, category: str = "", languages: Sequence[str] = (), below: str = ""
+) -> PatternReport:
+    """The part of a report about one category, some language families, or the packages below a path, otherwise the
+    nearest one around it."""
+    known = {item.area for item in report.patterns}
+    around = (area for area in known if area == TOP or lies_below(below, area))
+    areas = {area for area in known if lies_below(area, below)} or {max(around, key=len, default=TOP)}
 
     def is_wanted(item: PatternUse | PatternConflict) -> bool:
-        return (not category or item.category == category) and (not languages or item.language in languages)
+        is_named = (not category or item.category == category) and (not languages or item.language in languages)
+        return is_named and (not below or item.area in areas)
 
     return _part(report, is_wanted)
 

@@ -195,7 +195,7 @@ class PatternsRequest(Struct, frozen=True):
     Trends come from the git dates of the lines that use a pattern.
     """
 
-    path: ProjectFolder = "."
+    path: Annotated[str, Arg("The folder or file to look at; the whole project by default.", names=PROJECT)] = ""
     category: Annotated[str, Opt("Only this category.", short="c", choices=PATTERN_CATEGORIES)] = ""
     languages: Annotated[Texts, Opt("Only patterns of this language; may be given several times.", short="l")] = ()
     history: Annotated[bool, Opt("Show when the lines that use each pattern were written, by month.")] = False

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from codeinfo.cache import group_by_key
-from codeinfo.model import dumps, quantity, shown_root
+from codeinfo.model import NextStep, dumps, quantity, shown_root, to_run
 from codeinfo.operations import code, knowledge
 from codeinfo.shells.render import memories, memory, render, section
 from codeinfo.shells.terminal import Output, Span
@@ -21,6 +21,7 @@ BARS = "▁▂▃▄▅▆▇█"
 TRENDS = {"Rising": "green", "Declining": "red"}
 LONG_VERSION = 20  # letters
 DEPENDENCIES_SHOWN = 40
+PACKAGES_SHOWN = 4  # the patterns of each take half a screen
 
 
 # --- code and the graph of files -------------------------------------------------------------------------------------
@@ -318,9 +319,11 @@ def _imported(result: knowledge.MemoryImported, out: Output) -> None:
 
 @render.register
 def _patterns(report: knowledge.PatternReport, out: Output) -> None:
-    several = len({pattern.area for pattern in report.patterns}) > 1
+    areas = list(dict.fromkeys(pattern.area for pattern in report.patterns))
     for area, inside in groupby(report.patterns, key=lambda p: p.area):
-        if several:
+        if area in areas[PACKAGES_SHOWN:]:
+            continue
+        if len(areas) > 1:
             out.line(("The top folder's package" if area == "." else area, "bold cyan"))
         questions = groupby(inside, key=lambda p: (p.category, p.question, p.language))
         for (category, question, language), group in questions:
@@ -331,9 +334,12 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
         where = "" if conflict.area == "." else f" in {conflict.area}"
         text = f"{conflict.question}{where} ({conflict.language}): {one} against {other}"
         out.wrap(("conflict ", "bold yellow"), text, hang=9)
-    files = report.golden_files
+    files = [one for one in report.golden_files if one.area in areas[:PACKAGES_SHOWN]]
     golden = [(g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines") for g in files]
     out.table(golden, title="Golden files")
+    if left_out := areas[PACKAGES_SHOWN:]:
+        more = f"… {quantity(len(left_out), 'more package')}; "
+        out.line((NextStep(more, to_run("patterns", left_out[0]), " shows one of them"), "dim"))
     if not report.patterns:
         out.line("No patterns found.")
     memories(report.memories, out)

@@ -220,7 +220,7 @@ FOLDERS: dict[str, Rule] = {
     for name in folders.split()
 }
 _FOLDER_STARTS = ("cmake-build-", "bazel-bin", "bazel-out", "bazel-testlogs")
-_FOLDER_ENDINGS = (".egg-info", ".dSYM", ".xcassets")
+_FOLDER_ENDINGS = (".egg-info", ".dSYM", ".xcassets", ".docset")
 
 # Words that also name ordinary packages: below a source folder (`src/main/java/…/build`) they are code.
 _AMBIGUOUS = frozenset({"build", "target", "out", "coverage"})
@@ -228,6 +228,8 @@ _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
 def folder_rule(name: str, parent: str) -> Rule | None:
+    if name.startswith("lib") and parent.rpartition("/")[2] == "wwwroot":  # of ASP.NET
+        return _PACKAGES
     if (rule := FOLDERS.get(name)) is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None
     if name in _AMBIGUOUS and not _SOURCE_FOLDERS.isdisjoint(parent.split("/")):
