@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,8 +15,12 @@ from hypothesis import strategies as st
 from codeinfo import Config, Engine
 from codeinfo.engine import index_manager
 from codeinfo.errors import NotFound, UsageError
+from codeinfo.graph import scopes
 from codeinfo.graph import uses as packed_uses
+from codeinfo.graph.code_index import CodeIndex
+from codeinfo.graph.model import SymbolId
 from codeinfo.graph.scip import Compiler
+from codeinfo.graph.scopes import find_own_member
 from codeinfo.graph.uses import UsedNames, pack_code, references_to, unpack
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.model import Reference
@@ -1716,6 +1720,28 @@ def test_each_part_of_a_type_has_the_bases_that_another_part_names(tmp_path: Pat
         }
         assert uses(engine, tmp_path, "Base.Save") == {("Shop/Cart.Items.cs", 3, "resolved")}
         assert uses(engine, tmp_path, "Record.store") == {("lib/order_mail.rb", 3, "resolved")}
+
+
+def test_a_module_that_many_files_open_is_looked_into_once_for_each_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spree opens `Spree::Api` in 390 of 3,000 files that open `Spree`."""
+    asked: list[SymbolId] = []
+
+    def counted(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+        asked.append(owner)
+        return find_own_member(index, owner, name)
+
+    monkeypatch.setattr(scopes, "find_own_member", counted)
+    many = 40
+    sources = {
+        f"lib/part{n}.rb": f"module Shop\n  module Api\n    class Part{n}\n    end\n  end\nend\n" for n in range(many)
+    }
+    users = {f"lib/use{n}.rb": f"def make{n}\n  Shop::Api::Part{n}.new\nend\n" for n in range(many)}
+    with indexed(tmp_path, {**sources, **users}) as engine:
+        found = uses(engine, tmp_path, "Api")
+    assert found == {(f"lib/use{n}.rb", 2, "resolved") for n in range(many)}
+    assert len(asked) <= 4 * many
 
 
 def test_a_property_of_swift_is_not_the_method_of_its_name(tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ from codeinfo.graph.scopes import (
     is_namespace,
     is_scope_from_outside,
     lineage,
+    merge_opened,
     path_start,
     resolve_attribute,
     resolve_bare,
@@ -366,10 +367,11 @@ def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
     known_owners = [one for one in owners if not isinstance(one, Many)]
     if not known_owners:
         return _OTHER if owners else _UNKNOWN
-    symbols = _symbols(one for owner in known_owners for one in resolve_attribute(index, owner, name))
+    merged = merge_opened(index, known_owners)
+    symbols = _symbols(one for owner in merged for one in resolve_attribute(index, owner, name))
     if symbols:
         return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
-    return _OTHER if any(_is_closed(index, owner) for owner in known_owners) else _UNKNOWN
+    return _OTHER if any(_is_closed(index, owner) for owner in merged) else _UNKNOWN
 
 
 def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
@@ -517,7 +519,7 @@ def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: 
 def _follow_attributes(index: CodeIndex, current: Values, links: Links, unit: Unit, use: Reference) -> Values:
     for name, called in links:
         values = _evaluate_argument(index, unit, name, called, use) or (
-            value for owner in current for value in _evaluate_attribute(index, owner, name, called)
+            value for owner in merge_opened(index, current) for value in _evaluate_attribute(index, owner, name, called)
         )
         current = list(dict.fromkeys(values))
     return current

@@ -15,14 +15,14 @@ platform variants share a name. Answers are kept in the index's memo and shared,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from codeinfo.cache import reachable
+from codeinfo.cache import Item, group_by_key, reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
@@ -32,6 +32,7 @@ from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 12
+_MOST_OPENING = 16  # files that open a type to add to it; those of more open a namespace
 _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
@@ -104,11 +105,15 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     """What a Ruby constant means: the one in the innermost enclosing module for which any file defines the name."""
-    defining = [index.unit(path) for path in sorted(index.files_defining(name.rpartition(".")[2]))]
-    for qualified in (*(f"{scope}.{name}" for scope in enclosing_names(within)), name):
-        if found := [SymbolId(one.facts.path, qualified) for one in defining if qualified in one.by_qualified]:
-            return found
-    return []
+    last = name.rpartition(".")[2]
+    defined: Mapping[str, Meaning] | None = index.memo.get(("constants", last))
+    if defined is None:
+        units = map(index.unit, sorted(index.files_defining(last)))
+        symbols = (SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name.get(last, ()))
+        found = group_by_key((one.qualified, one) for one in dict.fromkeys(symbols))
+        defined = index.memo.add(("constants", last), found)
+    candidates = (*(f"{scope}.{name}" for scope in enclosing_names(within)), name)
+    return next((defined[one] for one in candidates if one in defined), [])
 
 
 def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
@@ -726,9 +731,20 @@ def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str
 
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
     for part in parts:
-        # Hundreds of files may reopen a module, and each leads to all of them again.
-        meaning = list(dict.fromkeys(found for one in meaning for found in resolve_attribute(index, one, part)))
+        owners = merge_opened(index, meaning)
+        meaning = list(dict.fromkeys(found for one in owners for found in resolve_attribute(index, one, part)))
     return meaning
+
+
+def merge_opened(index: CodeIndex, owners: Sequence[Item]) -> Sequence[Item]:
+    """Thousands of files may open a module of Ruby, and each leads to what all of them define: one is enough."""
+    if len(owners) <= _MOST_OPENING:
+        return owners
+    first: dict[object, Item] = {}
+    for one in owners:
+        is_open = isinstance(one, SymbolId) and index.graph.files[one.path].rules.names.constants
+        first.setdefault(one.qualified if is_open and isinstance(one, SymbolId) else one, one)
+    return list(first.values())
 
 
 def resolve_attribute(index: CodeIndex, owner: SymbolId | ModuleId, name: str) -> Meaning:
