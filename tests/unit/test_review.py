@@ -485,6 +485,18 @@ def test_callers_of_the_largest_changes_are_looked_up(project: Path, monkeypatch
     assert packet.symbols[0].callers == ("pkg/web.py:5", "tests/test_adapter.py:5")
 
 
+def test_what_may_be_a_column_of_a_table_is_no_caller(project: Path) -> None:
+    """In Ruby, whose attributes need no definition."""
+    group = "class Group\n  def paid_total\n    {0}\n  end\n\n  def pay_all(sum)\n    {0}\n  end\nend\n"
+    order = "def due(order, group)\n  order.paid_total + group.pay_all(3)\nend\n"
+    commit(project, "group", {"pkg/group.rb": group.format(1), "pkg/order.rb": order})
+    (project / "pkg" / "group.rb").write_text(group.format(2))
+    with engine_of(project) as engine:
+        symbols = engine.knowledge.review(ReviewRequest("HEAD", path=str(project))).symbols
+    callers = {one.name: one.callers for one in symbols}
+    assert callers == {"Group.pay_all": ("pkg/order.rb:2",), "Group.paid_total": ()}
+
+
 def test_a_common_word_after_a_dot_is_no_caller(project: Path) -> None:
     store = (
         "class Store:\n    def delete(self, key):\n        return {}\n\n    def delete_all(self):\n        return {}\n"

@@ -570,6 +570,8 @@ def test_what_tests_include_or_import_names_their_framework(tmp_path: Path) -> N
         "test/test_cart.cpp": "#include <gtest/gtest.h>\nTEST(Cart, Total) { total(); }\n",
         "go.mod": "module example.com/shop\nrequire github.com/stretchr/testify v1.9.0\n",
         "cart.go": "package shop\n\nfunc Total() int { return 1 }\n",
+        "lib/cart.rb": "def total = 1\n",
+        "spec/spec_helper.rb": "require 'rspec/rails'\n",
         "cart_test.go": 'package shop\n\nimport "testing"\n\nfunc TestTotal(t *testing.T) { Total() }\n',
     }
     for path, text in sources.items():
@@ -577,7 +579,7 @@ def test_what_tests_include_or_import_names_their_framework(tmp_path: Path) -> N
         (tmp_path / path).write_text(text)
     with engine_of(tmp_path) as engine:
         found = engine.knowledge.metadata(MetadataRequest(str(tmp_path)))
-    assert set(found.tests.frameworks) == {"testify", "testing", "GoogleTest"}
+    assert set(found.tests.frameworks) == {"testify", "testing", "GoogleTest", "RSpec"}
 
 
 def test_dependencies_of_gems_haskell_and_dart() -> None:
@@ -677,6 +679,14 @@ def test_advice_and_steps_are_no_rules() -> None:
     )
     found = [rule.source for rule in document_rules("CONTRIBUTING.md", text)]
     assert found == ["CONTRIBUTING.md:4", "CONTRIBUTING.md:5", "CONTRIBUTING.md:6"]
+
+
+def test_an_entry_of_a_list_of_documents_is_no_rule() -> None:
+    text = (
+        "# Plans\n- `6.0-carts.md` — the cart must never be an order\n- [Roles](docs/roles.md): no roles\n"
+        "- **docs/api.mdx**, always up to date\n- Always read `6.0-carts.md`\n"
+    )
+    assert [rule.source for rule in document_rules("CLAUDE.md", text)] == ["CLAUDE.md:5"]
 
 
 def test_what_tests_are_tried_on_says_nothing_about_the_project(tmp_path: Path) -> None:

@@ -215,11 +215,20 @@ class Change:
 
     def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
         """What is known by its name only counts if the name has several words and is called as a function:
-        `session.delete`, or a field called `content_type`, may mean anything."""
+        `session.delete`, or a field called `content_type`, may mean anything. In Ruby a column of a table looks like
+        a call without brackets."""
+        name = qualified.rpartition(".")[2]
         is_function = any(one.kind in ("function", "method") for one in self._definitions(f"{path}::{qualified}"))
-        is_telling = is_function and len(split_identifier(qualified.rpartition(".")[2])) > 1
+        is_telling = is_function and len(split_identifier(name)) > 1
+        language = language_of(path)
+        is_bare = language is not None and language.names.calls == "bare"
         used = (use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths)
-        return [use for use in used if use.confidence != "syntactic" or (is_telling and use.edge == "CALLS")]
+        return [
+            use
+            for use in used
+            if use.confidence != "syntactic"
+            or (is_telling and use.edge == "CALLS" and (not is_bare or f"{name}(" in use.preview))
+        ]
 
     def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
         """The files and lines outside the change that use a definition, or call a method through its interface."""

@@ -94,7 +94,7 @@ def _picture(name: str, graph: Graph, cut: list[tuple[MapArea, list[str]]], form
     drawn = [area for area, _ in cut]
     if form == "mermaid":
         return mermaid(drawn)
-    note = f"{len(graph.files):,} files, {len(graph.edges):,} imports. "
+    note = f"{len(graph.files):,} files, {len(graph.edges):,} links between them. "
     note += "Below: what is needed. Larger: needed by more. Red: folders that need each other."
     hubs = {area.name: max(files, key=lambda path: graph.centrality.get(path, 0.0)) for area, files in cut}
     return svg(name, drawn, hubs, note) if form == "svg" else ""

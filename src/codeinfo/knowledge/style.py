@@ -298,6 +298,9 @@ _DEMAND = re.compile(
     r"|indent)\b",
     re.IGNORECASE,
 )
+_POINTER = re.compile(
+    r"[`*]*(?:\[[^]]*\]\()?[`*]*[\w./-]+\.(?:md|mdx|rst)\b"
+)  # an entry of a list of documents describes one
 # A link within the page, a remark or a condition asks for nothing.
 _ASIDE = re.compile(r"\[[^]]*\]\(#[^()]*\)|\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")
 
@@ -362,7 +365,7 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
             heading = found["title"].rstrip("#").rstrip()
         elif line.strip() and number < len(lines) and _UNDERLINE.fullmatch(lines[number]):
             heading = line.strip()
-        elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)):
+        elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)) or _POINTER.match(found["text"]):
             continue
         elif _DEMAND.search(_ASIDE.sub("", found["text"]).strip()):
             rule = _join_continued(lines, number, found["text"])

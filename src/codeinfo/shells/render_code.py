@@ -165,9 +165,9 @@ def _cycles(result: code.CycleReport, out: Output) -> None:
             out.line("    ", _place(path, line, out), " →")
         out.line("    ", (out.near(cycle.files[0]), "dim"))
     _more(len(result.cycles), result.total, out)
-    seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external} external"
+    seen = f"{quantity(result.files, 'file')}, {quantity(result.edges, 'import')}, {result.external:,} external"
     state = "bold red" if result.total else "green"
-    out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved} unresolved", "dim"))
+    out.line((quantity(result.total, "cycle"), state), (f"  {seen}, {result.unresolved:,} unresolved", "dim"))
     if (result.lazy or result.types) and not any(cycle.timing for cycle in result.cycles):
         kinds = ((result.lazy, "closed by lazy imports"), (result.types, "by imports that only a compiler reads"))
         more = ", ".join(f"{count} {what}" for count, what in kinds if count)
@@ -230,7 +230,7 @@ def _map(result: code.CodeMap, out: Output) -> None:
         out.lines(result.picture.rstrip("\n"))
         return
     languages = ", ".join(f"{name} {count}" for name, count in list(result.languages.items())[:6])
-    sizes = ((result.files, "file"), (result.edges, "import"), (result.cycles, "cycle"))
+    sizes = ((result.files, "file"), (result.edges, "link"), (result.cycles, "cycle"))  # also without an import
     out.line((shown_root(result.root), "bold cyan"), "  " + ", ".join(quantity(*size) for size in sizes))
     out.line(("  " + (languages or "no code"), "dim"))
     if result.area_files:
