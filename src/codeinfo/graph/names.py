@@ -562,7 +562,7 @@ def _find_assigned(index: CodeIndex, owner: SymbolId, name: str) -> Values:
 def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
     """From what a name means to what it holds: for a variable its type, for a call its result."""
     values: list[Value] = []
-    for one in meaning:
+    for one in merge_opened(index, meaning):
         definition = index.definition(one) if isinstance(one, SymbolId) else None
         if isinstance(one, ModuleId):
             values += [] if called.startswith("(") else [one, *_exported_values(index, one)]
