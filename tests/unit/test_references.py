@@ -1819,6 +1819,23 @@ def test_what_a_template_names_is_said_where_nothing_calls(tmp_path: Path) -> No
     assert found.notes == ("its name is in files without a syntax tree: page.html",)
 
 
+def test_uses_of_a_type_that_xml_names_are_not_complete(tmp_path: Path) -> None:
+    sources = {
+        "app/SeekBar.java": "package app;\nclass ChapterSeekBar {\n    int seekTo;\n}\n",
+        "app/Player.java": "package app;\nclass Player {\n    ChapterSeekBar bar;\n}\n",
+        "res/layout/player.xml": "<Layout>\n  <app.ChapterSeekBar id='1' seekTo='2'/>\n</Layout>\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        of_type, of_field, of_other = (
+            engine.code.references(RefsRequest(name, str(tmp_path))) for name in ("ChapterSeekBar", "seekTo", "Player")
+        )
+    assert (of_type.is_complete, of_type.notes) == (
+        False,
+        ("1 file has no syntax tree and was not looked into: res/layout/player.xml",),
+    )
+    assert (of_field.is_complete, of_other.is_complete) == (True, True)
+
+
 def test_what_c_plus_plus_uses_without_a_name_is_not_unused(tmp_path: Path) -> None:
     sources = {
         "cart.cpp": "const int CART_ID = registerType<Cart>();\nconst int LOST = 1;\n",

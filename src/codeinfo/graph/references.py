@@ -38,7 +38,7 @@ from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names,
 from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts, CodeFile
-from codeinfo.tokens import identifier_terms, identifiers
+from codeinfo.tokens import identifier_terms, identifiers, split_identifier
 
 _MOST_CHECKED = 200  # files whose checksums one question verifies, besides those it shows: some 20 ms
 _MOST_NAMED = 3  # files named in a note
@@ -423,7 +423,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     return FoundUses(
         uses=(*resolved, *(() if lookup.others else possible)),
         unattributed=len(possible) if lookup.others else 0,
-        left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup.name)),
+        left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
 
@@ -606,11 +606,14 @@ def _is_code(file: FileFacts | CodeFile) -> bool:
     return is_code and file.language not in STYLESHEETS
 
 
-def _cannot_be_read(index: CodeIndex, file: FileFacts, name: str) -> bool:
-    """Code with the name, in a language without syntax support or in a file that took too long to parse."""
+def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
+    """Code with the name, in a language without syntax support or in a file that took too long to parse, or XML that
+    names a type: views of Android, pages of XAML and beans of Spring do."""
+    name, lines = lookup.name, index.lines(file.file_id)
+    if file.language == "xml" and any(one.is_type for one in lookup.found.values()):
+        return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
-    lines = index.lines(file.file_id)
     is_parsed = file.language in GRAMMARS and (
         len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
     )
