@@ -68,6 +68,7 @@ def test_a_detector_finds_its_example(detector: Detector) -> None:
         ("java", "class Wrapper {\n    @Override\n    public Mode getMode() {\n        return mode;\n    }\n}"),
         ("java", "class Wrapper {\n    public Mode getMode() {\n        return delegate.getMode();\n    }\n}"),
         ("java", "class Breaker {\n    boolean isOpen() {\n        return !checkState();\n    }\n}"),  # not Guava's
+        ("java", "import org.jetbrains.annotations.NotNull;\nclass A {\n    void a(@NotNull B b) {}\n}"),  # no check
         ("java", "class Pool {\n    private final ThreadFactory threads;\n}"),
         ("kotlin", "val result: Flowable<User> = log.println(a)"),
     ],

@@ -262,6 +262,31 @@ def test_versions_are_compared_within_a_manifest_and_all_manifests_declare(proje
     ]
 
 
+def test_a_release_of_the_packages_of_one_repository_is_no_news(project: Path) -> None:
+    manifest = '{{"name": "@shop/{0}", "version": "{1}", "dependencies": {{"@shop/core": "{1}", "koa": "{2}"}}}}'
+    names = ("core", "web", "api-tests")
+    packages = {f"packages/{name}/package.json": manifest.format(name, "1.0.0", "2.0.0") for name in names}
+    commit(project, "packages", packages)
+    for name in names:
+        (project / "packages" / name / "package.json").write_text(manifest.format(name, "1.1.0", "2.1.0"))
+    assert [message for _, _, message in review(project)] == ["koa was 2.0.0, is 2.1.0"]
+
+
+def test_a_test_may_reach_a_method_through_its_interface(project: Path) -> None:
+    sources = {
+        "Shop/IStock.cs": "namespace Shop;\npublic interface IStock { int Count(); }\n",
+        "Shop/Stock.cs": "namespace Shop;\npublic class Stock : IStock {\n    public int Count() {\n"
+        "        return 1;\n    }\n}\n",
+        "Shop.Tests/CountTests.cs": "namespace Shop.Tests;\nusing Shop;\npublic class CountTests {\n"
+        "    private IStock _stock;\n    [Test] public void Counts() { _stock.Count(); }\n}\n",
+    }
+    commit(project, "stock", sources)
+    (project / "Shop" / "Stock.cs").write_text(sources["Shop/Stock.cs"].replace("return 1", "return 2"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert packet.missing_tests == ()
+
+
 def test_a_signature_and_who_calls_it(project: Path) -> None:
     (project / "pkg" / "adapter.py").write_text(ADAPTER.replace("send(self, request)", "send(self, request, timeout)"))
     (kind, place, message), *rest = review(project)

@@ -21,7 +21,7 @@ from codeinfo.knowledge.card import path_role
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.patterns import in_area
-from codeinfo.knowledge.project import dependencies, is_manifest
+from codeinfo.knowledge.project import dependencies, is_manifest, project_names
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
 from codeinfo.languages.model import INLINE_TEST, may_have_inline_tests
 from codeinfo.model import FileKind, NextStep, ParsedFile, quantity, to_run
@@ -198,7 +198,10 @@ class Change:
             return ()  # defined elsewhere
 
     def _is_tested(self, path: str, qualified: str) -> bool:
-        return any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}"))
+        if any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}")):
+            return True
+        through_base = self._code.dispatched_callers(self._project.index, self._store, path, qualified)
+        return any(file_kind(one) is FileKind.TEST for one, _ in through_base)
 
     def _is_reached(self, path: str, qualified: str) -> bool:
         """Whether a test uses a definition, or may reach what only requests and pages lead to."""
@@ -350,7 +353,8 @@ class Change:
                     imported += [(one.module, f"{path}:{one.line}") for one in outside if one.line in added]
                 else:
                     elsewhere.update(diff.package_of(one.module) for one in outside)
-        return diff.new_dependencies(before, after, imported, elsewhere)
+        own = set(project_names(manifests).values())
+        return diff.new_dependencies(before, after, imported, elsewhere, own)
 
     def _find_unused(self) -> list[Finding]:
         """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""

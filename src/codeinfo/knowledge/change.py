@@ -18,6 +18,7 @@ from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of, may_be_test
+from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import is_marked_test
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
@@ -332,7 +333,7 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     used |= {name for revision in revisions for written in revision.before.imports for name in written.names}
     found = []
     for revision in revisions:
-        if not revision.is_test:
+        if not revision.is_test or kind_of_manifest(revision.path):
             continue
         language = language_of(revision.path)
         before = {one.qualified: one for one in revision.before.definitions if one.is_function}
@@ -475,13 +476,15 @@ def new_dependencies(
     after: Collection[Dependency],
     imported: Iterable[tuple[str, str]],
     used_elsewhere: Collection[str],
+    own: Collection[str],
 ) -> list[Finding]:
     """Packages that no manifest named before, versions that changed within a manifest, and outside modules that
-    nothing imported before: `imported` are the new ones with their places, `used_elsewhere` the unchanged files'."""
+    nothing imported before: `imported` are the new ones with their places, `used_elsewhere` the unchanged files'. The
+    packages of the repository itself, `own`, are no news."""
     old, new = _by_manifest(before), _by_manifest(after)
     known = {one.name for one in before}
     found = []
-    for one in after:
+    for one in (one for one in after if one.name not in own):
         key = _key(one)
         gone = old.get(key, set()) - new[key]
         if one.name not in known:
