@@ -1836,6 +1836,29 @@ def test_uses_of_a_type_that_xml_names_are_not_complete(tmp_path: Path) -> None:
     assert (of_field.is_complete, of_other.is_complete) == (True, True)
 
 
+def test_no_use_of_what_a_framework_may_call_is_not_complete(tmp_path: Path) -> None:
+    sources = {
+        "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef open_order():\n    return 1\n\n\ndef idle(): ...\n",
+        "test_order.py": "def test_total(open_order):\n    assert open_order == 1\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        fixture, idle = (engine.code.references(RefsRequest(name, str(tmp_path))) for name in ("open_order", "idle"))
+    assert (fixture.usage_count, fixture.is_complete, idle.is_complete) == (0, False, True)
+    assert fixture.notes == ("a decorator or an attribute stands before it: a framework may call it",)
+
+
+def test_the_type_of_a_key_of_typescript_is_unknown(tmp_path: Path) -> None:
+    sources = {
+        "file.ts": "const pathOf = (id: number) => id;\nexport default { pathOf };\n",
+        "get.ts": "import type file from './file';\ntype Services = { file: typeof file; count: number };\n"
+        "export const getService = <N extends keyof Services>(name: N): Services[N] => load(name);\n",
+        "use.ts": "import { getService } from './get';\nconst service = getService('file');\n"
+        "export const run = () => service.pathOf(1);\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert ("use.ts", 3, "syntactic") in uses(engine, tmp_path, "pathOf")
+
+
 def test_what_c_plus_plus_uses_without_a_name_is_not_unused(tmp_path: Path) -> None:
     sources = {
         "cart.cpp": "const int CART_ID = registerType<Cart>();\nconst int LOST = 1;\n",

@@ -51,6 +51,7 @@ _SMALL_FILE = 30  # lines: parsed in no time
 _TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`""")
 INTERFACES = frozenset({"interface", "trait", "protocol"})
 CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
+_REGISTERED = "a decorator or an attribute stands before it: a framework may call it"
 _NO_USES = frozenset({"package", "namespace", "heading"})  # they contain code or describe it; code does not use them
 
 
@@ -340,9 +341,12 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         notes.append("uses of operators are not stored")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
-    for base in _find_inherited(index, lookup)[:_MOST_NAMED]:
+    bases = _find_inherited(index, lookup)
+    for base in bases[:_MOST_NAMED]:
         if inherited := len(find_uses(index, look_up(index, str(base)))):
             notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
+    if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
+        notes.append(_REGISTERED)
     if not uses and (made := [symbol.owner for symbol in lookup.found if _is_run_by_type(index, symbol)]):
         notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
@@ -350,7 +354,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         usage_count=len(uses),
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
-        is_complete=len(uses) <= request.limit and not (found.left_out or short or is_sign),
+        is_complete=len(uses) <= request.limit and not (found.left_out or short or is_sign or is_registered_only),
         definitions=_first_definitions(lookup, request.limit, notes),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
@@ -715,12 +719,8 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     downward = _follow(index, lookup, request.depth, incoming=False)
     related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(index, symbol, definition)]
     notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
-    files = index.graph.files
-    if not upward and any(
-        definition.is_function and is_registered(index, files[symbol.path].file_id, definition.start_line)
-        for symbol, definition in lookup.found.items()
-    ):
-        notes.append("a decorator or an attribute stands before it: a framework may call it")
+    if not upward and _may_be_called_by_framework(index, lookup):
+        notes.append(_REGISTERED)
     if not upward and (named := _templates_naming(index, lookup.name)):
         more = f" and {len(named) - 1} more" if len(named) > 1 else ""
         notes.append(f"its name is in files without a syntax tree: {named[0]}{more}")
@@ -734,6 +734,13 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         unattributed=find_uses(index, lookup).unattributed_calls,
         unattributed_callees=sum(_count_lost_calls(index, symbol, one) for symbol, one in lookup.bodies),
         notes=tuple(notes),
+    )
+
+
+def _may_be_called_by_framework(index: CodeIndex, lookup: Lookup) -> bool:
+    return any(
+        definition.is_function and is_registered(index, index.graph.files[symbol.path].file_id, definition.start_line)
+        for symbol, definition in lookup.found.items()
     )
 
 
