@@ -117,6 +117,9 @@ def test_tests_by_convention(path: str) -> None:
         ("attestation/Attest.java", FileKind.CODE),
         ("src/Illuminate/Testing/Assert.php", FileKind.CODE),
         ("src/Illuminate/Testing/TestResponse.php", FileKind.CODE),
+        ("src/Framework/TestCase.php", FileKind.CODE),
+        ("src/Framework/CartTest.php", FileKind.TEST),
+        ("src/Cart/Tests/CartTestCase.php", FileKind.TEST),
         ("src/inspect/spectrum.go", FileKind.CODE),
         ("testify.go", FileKind.CODE),
         ("src/main/java/org/acme/test/web/Client.java", FileKind.CODE),  # a package of what ships may help tests

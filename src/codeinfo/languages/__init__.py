@@ -119,7 +119,8 @@ _TEST_HELPER = r"(?:test|spec)[_-]?(?:helpers?|utils?|support|case)\.\w+|conftes
 FOR_TESTS = re.compile(r"(?:^|/)test(?:utils?|support|helpers?)/(?:.*/)?test_[^/]*$")  # testutils/src/test_backend.rs
 # Elixir and Ruby load what is in `lib`, whatever its name: tests are in folders beside it.
 _LOADED = re.compile(r"(?P<before>(?:.*?/)?)lib/.*(?:\.ex|(?<!_spec|_test)\.rb)")
-_TEST_SETTINGS = re.compile(r"(?:.*/)?config/(?:env(?:ironment)?s?/)?test\.\w+")  # of Phoenix, Rails and Node
+# Settings of Phoenix, Rails and Node; and what helps to test in PHP, where only a name that ends with Test is one.
+_NAMED_LIKE_TEST = re.compile(r"(?:.*/)?config/(?:env(?:ironment)?s?/)?test\.\w+|(?:.*/)?src/.*(?<!Test)\.php")
 # May be a part of a package: `django/test` and `numpy/testing` help others to test, `piptools/scripts` has commands.
 _MAYBE_PART = re.compile(r"(?P<before>.+?)/(?P<part>test|testing|scripts?)/.*")
 _SOURCES = frozenset("app assets js resources source sources src".split())
@@ -150,7 +151,7 @@ def is_test_data(path: str) -> bool:
 
 def is_test_name(path: str) -> bool:
     """Whether a file is named like a test, wherever it lies, and not like a mere test helper."""
-    is_named = re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None and not _TEST_SETTINGS.fullmatch(path)
+    is_named = re.fullmatch(_TEST_NAME, path.rpartition("/")[2]) is not None and not _NAMED_LIKE_TEST.fullmatch(path)
     return is_named and not is_test_helper(path)
 
 
@@ -198,7 +199,7 @@ def kind_of(path: str, language: Language | None) -> FileKind:
         kind = FileKind.CONFIG
     if kind is FileKind.DOCS or _is_loaded(path) or _is_in_package(path):
         return kind
-    is_named = kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name) and not _TEST_SETTINGS.fullmatch(path)
+    is_named = kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name) and not _NAMED_LIKE_TEST.fullmatch(path)
     if is_named or _in_tests(telling_folders(folder)):
         return FileKind.TEST
     return kind
