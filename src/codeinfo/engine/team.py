@@ -7,7 +7,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -403,7 +403,7 @@ class _Target(IndexTarget):
         return self._local.earlier_version(path) if self._local is not None else None
 
     def apply(
-        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
+        self, files: Iterable[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
         for payloads in batches(map(encode_file, files), len, BODY_BYTES):
             self._server.ask("files", receiving.PushedFiles(self._tree.project, self._tree.recipe, tuple(payloads)))

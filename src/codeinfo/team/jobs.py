@@ -590,11 +590,12 @@ class _Target(IndexTarget):
         return None
 
     def apply(
-        self, files: Sequence[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
+        self, files: Iterable[IndexedFile], removed: Sequence[str], touched: Sequence[SourceFile], reused: Placed = ()
     ) -> None:
-        if files:
+        by_path = sorted(files, key=lambda file: file.source.path)  # before a transaction begins
+        if by_path:
             with self._database.transaction() as db:
-                team_store.store_files(db, *self._key, sorted(files, key=lambda file: file.source.path))
+                team_store.store_files(db, *self._key, by_path)
 
 
 def is_followed(ref: str, patterns: Sequence[str]) -> bool:
