@@ -417,7 +417,7 @@ _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "un
 _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
-_OF_KEY = re.compile(r"[\w>]\[[^]]")
+_OF_KEY = re.compile(r"[\w$.]+(?:<.*>)?\[[^]].*\]", re.DOTALL)
 _MAX_STEPS = 13  # a receiver, and from one binding to the next
 _LAST_LINE = 1_000_000_000  # behind everything that a file binds
 _MOST_CHAINED = 12  # lines of one call chain
@@ -731,7 +731,7 @@ def _enter(index: CodeIndex, values: Values) -> Values:
 
 
 def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
-    if unit.facts.rules.names.default_exports and _OF_KEY.search(text):
+    if unit.facts.rules.names.default_exports and _OF_KEY.fullmatch(text):
         return []  # `Services[Name]` of TypeScript is the type of a key
     found: list[Value] = []
     for written in written_types(text):
