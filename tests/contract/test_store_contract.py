@@ -118,6 +118,23 @@ def test_a_replaced_file_leaves_nothing_behind(reopen: Factory) -> None:
     assert [d.name for d in symbols.definitions] == ["f0"]
 
 
+def test_files_are_taken_while_they_come_and_are_stored_together(reopen: Factory) -> None:
+    store = reopen()
+
+    def come(failure: Exception | None) -> Iterator[IndexedFile]:
+        yield indexed("a.py", "one")
+        assert store.hashes(["a.py"]) == {}  # other questions are answered meanwhile, from before
+        if failure is not None:
+            raise failure
+        yield indexed("b.py", "two")
+
+    with pytest.raises(ZeroDivisionError):
+        store.apply(come(ZeroDivisionError()), (), ())
+    assert store.manifest() == {}
+    store.apply(come(None), (), ())
+    assert set(reopen().manifest()) == {"a.py", "b.py"}
+
+
 def test_removed_files_are_gone_and_touched_ones_keep_their_content(reopen: Factory) -> None:
     store = reopen()
     store.apply([indexed("a.py", "one"), indexed("b.py", "two")], (), ())
