@@ -2029,9 +2029,13 @@ def test_a_module_is_not_the_function_of_its_name(tmp_path: Path) -> None:
         "tests/test_taxes.py": "from ..hooks.taxes import (\n    ask,\n)\n\n\ndef test():\n    ask(1)\n",
         "hooks/pay.py": "from .taxes import ask\nfrom ..hooks.taxes import ask as again\n\nask(again(1))\n",
         "hooks/deep/pay.py": "from ...hooks.taxes import ask\nfrom ..taxes import ask as again\n\nask(again(1))\n",
+        "hooks/prices.py": "def prices():\n    return 1\n",
+        "show.py": "from .hooks import prices as shown\n\nprint(shown.prices())\n",
         "mixed.py": "from . import orders\nfrom .orders import taxes as own\n\nprint(own(1), orders.taxes(2))\n",
     }
     with indexed(tmp_path, sources) as engine:
         report = engine.code.references(RefsRequest("taxes", str(tmp_path)))
+        inside = engine.code.references(RefsRequest("prices", str(tmp_path)))
     assert [(one.file, one.line) for one in report.usages] == [("mixed.py", 2), ("mixed.py", 4)]
     assert report.resolved_count == 2
+    assert [(one.file, one.line) for one in inside.usages] == [("show.py", 3)]

@@ -139,7 +139,7 @@ def test_an_ignore_line_that_cannot_be_used_is_reported(root: Path) -> None:
 
 
 def test_default_rules(root: Path) -> None:
-    kept = [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py", "web/wwwroot/js/x.js"]
+    kept = [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py", "w/wwwroot/library/x.js"]
     write(root, *kept)
     left_out = {
         "node_modules/": "node_modules/p/i.js",

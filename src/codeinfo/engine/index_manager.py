@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -243,7 +243,7 @@ class IndexManager:
     def embedder(self) -> Embedder | None:
         """The embedder for queries: None while the open index holds another model's vectors."""
         store = self.open_store
-        same = store is None or _model_in(store.recipe) == _model(self.own_embedder)
+        same = store is None or json.loads(store.recipe)[-1] == _model(self.own_embedder)
         return self.own_embedder if same else None
 
     def standing_notes(self) -> tuple[str, ...]:
@@ -629,11 +629,6 @@ def recipe_of(config: Config, embedder: Embedder | None, versions: Iterable[int]
 
 def _model(embedder: Embedder | None) -> str:
     return f"{embedder.model_id}/{embedder.dimension}" if embedder else "none"
-
-
-@lru_cache  # a search asks several times
-def _model_in(recipe: str) -> object:
-    return json.loads(recipe)[-1]
 
 
 def retry_on_damage(ask: Callable[[bool], Answer]) -> Answer:

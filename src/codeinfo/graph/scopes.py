@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -375,8 +375,8 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
         lines = index.lines(unit.facts.file_id)
         above = [one for one in above if not any(one.module in lines.get(at, "") for at in range(one.line, line))]
     targets = [target for one in on_line or above[-1:] for target in index.outcome(unit.facts, one).targets]
-    modules = [ModuleId((target.path,), name) for target in targets if not target.names]
-    return [*(one for target in targets for one in resolve_export(index, target.path, name)), *modules]
+    found = (resolve_export(index, one.path, name) if one.names else [ModuleId((one.path,), name)] for one in targets)
+    return list(chain.from_iterable(found))
 
 
 def takes_module(index: CodeIndex, unit: Unit, written: Import) -> bool:
@@ -742,8 +742,10 @@ def merge_opened(index: CodeIndex, owners: Sequence[Item]) -> Sequence[Item]:
         return owners
     first: dict[object, Item] = {}
     for one in owners:
-        is_open = isinstance(one, SymbolId) and index.graph.files[one.path].rules.names.constants
-        first.setdefault(one.qualified if is_open and isinstance(one, SymbolId) else one, one)
+        key: object = one
+        if isinstance(one, SymbolId) and index.graph.files[one.path].rules.names.constants:
+            key = one.qualified
+        first.setdefault(key, one)
     return list(first.values())
 
 

@@ -220,6 +220,7 @@ FOLDERS: dict[str, Rule] = {
     for name in folders.split()
 }
 _FOLDER_STARTS = ("cmake-build-", "bazel-bin", "bazel-out", "bazel-testlogs")
+_PACKAGE_FOLDER = re.compile(r"libs?(?:[_-].*)?")  # in ASP.NET's folder of what browsers get
 _FOLDER_ENDINGS = (".egg-info", ".dSYM", ".xcassets", ".docset")
 
 # Words that also name ordinary packages: below a source folder (`src/main/java/…/build`) they are code.
@@ -228,7 +229,7 @@ _SOURCE_FOLDERS = frozenset({"src", "internal", "cmd", "pkg"})
 
 
 def folder_rule(name: str, parent: str) -> Rule | None:
-    if name.startswith("lib") and parent.rpartition("/")[2] == "wwwroot":  # of ASP.NET
+    if _PACKAGE_FOLDER.fullmatch(name) and parent.rpartition("/")[2] == "wwwroot":
         return _PACKAGES
     if (rule := FOLDERS.get(name)) is None:
         return _OUTPUT if name.startswith(_FOLDER_STARTS) or name.endswith(_FOLDER_ENDINGS) else None

@@ -7,6 +7,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from itertools import accumulate, compress, pairwise
 from pathlib import Path
 from typing import Any, cast
@@ -146,8 +147,8 @@ class SqliteSnapshot:
 
     def within(self, db: apsw.Connection) -> SqliteSnapshot:
         """The same generation in another transaction."""
-        other = object.__new__(type(self))
-        other.__dict__ = {**self.__dict__, "_db": db}  # `copy` takes ten times as long
+        other = copy(self)
+        other._db = db
         return other
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
