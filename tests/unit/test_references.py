@@ -240,10 +240,13 @@ def test_a_default_that_others_name_as_they_like_is_used(engine: Engine, tmp_pat
 
 def test_unused_exports(engine: Engine, tmp_path: Path) -> None:
     report = engine.code.unused(UnusedRequest(str(tmp_path)))
-    names = {one.symbol.name: one.used_here for one in report.symbols}
+    assert {one.symbol.name for one in report.symbols} >= {"unused_helper"}
+    everything = engine.code.unused(UnusedRequest(str(tmp_path), own_file=True))
+    names = {one.symbol.name: one.used_here for one in everything.symbols}
     assert names["unused_helper"] is False
     assert names["Base"] is True  # only its own file needs it
     assert "Cart" not in names
+    assert (everything.total, everything.own_file) == (report.total + report.own_file, 0)
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "tour.py").write_text("def tour():\n    pass\n")
     (tmp_path / "gradlew").write_text("#!/bin/sh\napp_home=1\n")
@@ -1594,8 +1597,18 @@ def test_an_export_is_no_use_and_names_that_are_put_together_are_used(tmp_path: 
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text)
     with Engine(Config.load({}, tmp_path)) as engine:
-        found = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
+        found = engine.code.unused(UnusedRequest(str(tmp_path), own_file=True)).symbols
     assert {(one.symbol.name, one.used_here) for one in found} == {("Card", False), ("Inner", True), ("plain", False)}
+
+
+def test_what_a_string_of_its_own_file_names_may_be_looked_up(tmp_path: Path) -> None:
+    sources = {
+        "shop/child.py": '__all__ = ["listed", "run_child"]\n\n\ndef run_child(): ...\n\n\ndef listed(): ...\n\n\n'
+        'Point = make("Point")\nstart(__name__, "run_child")\n',
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
+    assert {one.symbol.name for one in found} == {"listed", "Point"}
 
 
 def test_who_uses_a_function_without_calling_it_and_who_calls_its_interface(tmp_path: Path) -> None:

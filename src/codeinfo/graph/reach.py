@@ -333,7 +333,7 @@ def unused_exports(
     offered, examined = _list_offered(index, below)
     whole = _find_passed_whole(index, public)
     found: list[code.UnusedSymbol] = []
-    by_kind = 0
+    by_kind = own_file = 0
     for file, definition in _named_nowhere_else(index, offered, own, users, generated):
         if file.path in whole:
             continue
@@ -348,6 +348,8 @@ def unused_exports(
             continue
         if definition.kind in _EXTENDING and not all(map(_PLAIN_BASE.fullmatch, definition.bases)):
             by_kind += 1
+        elif used_here and not request.own_file:
+            own_file += 1
         else:
             found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
     of_others = _find_open_to_others(index, [one.symbol for one in found])
@@ -358,6 +360,7 @@ def unused_exports(
         symbols=tuple(found[: request.limit]),
         examined=examined.total(),
         is_complete=len(found) <= request.limit and not unknown,
+        own_file=own_file,
         notes=tuple(_notes_on(by_kind, unknown, len(of_others))),
     )
 
@@ -414,14 +417,24 @@ def _is_passed(uses: str, written: Import) -> bool:
 
 def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
     """Whether a name is used in a file that nobody imports, or by C and C++, where a header cannot hide what it uses;
-    or in a program that has it in quotes, and so may call what an argument names. What a program sets, others read
-    that it starts."""
+    or its file has it in quotes, and so may look it up. What a program sets, others read that it starts."""
     lines = index.lines(file.file_id)
     is_script = lines.get(1, "").startswith("#!")
     is_program = is_script or "main" in (*file.exports, *file.hidden)
     is_set = is_script and definition.kind in ("constant", "variable")
-    is_quoted = is_program and f'"{definition.name}"' in lines.whole_text()
-    return is_set or is_quoted or (used_here and (is_program or file.rules.imports.headers))
+    is_looked_up = not used_here and _is_quoted(lines.whole_text(), definition)
+    return is_set or is_looked_up or (used_here and (is_program or file.rules.imports.headers))
+
+
+_EXPORT_LIST = re.compile(r"^__all__\s*\+?=\s*[\[(][^\])]*", re.MULTILINE)
+
+
+def _is_quoted(text: str, definition: Definition) -> bool:
+    """Whether a whole string is its name, outside of the definition and of `__all__`."""
+    own = range(definition.start_line, definition.end_line + 1)
+    quoted = [one.start() for one in re.finditer(rf"([\"'`]){re.escape(definition.name)}\1", text)]
+    exported = [range(*one.span()) for one in _EXPORT_LIST.finditer(text)] if quoted else []
+    return any(text.count("\n", 0, at) + 1 not in own and not any(at in span for span in exported) for at in quoted)
 
 
 def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, Definition]], Counter[str]]:

@@ -401,13 +401,18 @@ class UnusedReport(Struct, frozen=True):
     symbols: tuple[UnusedSymbol, ...]
     examined: int  # exported definitions checked
     is_complete: bool
+    own_file: int = 0  # more that only their own file uses
     notes: tuple[str, ...] = ()
 
 
 @_operation("unused", UnusedReport, "code.unused")
 class UnusedRequest(Struct, frozen=True):
-    """Find exported definitions that no other file uses."""
+    """Find exported definitions that nothing uses.
+
+    Those that only their own file uses are counted; `--own-file` lists them too.
+    """
 
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
+    own_file: Annotated[bool, Opt("Also list those that only their own file uses: they need not be exported.")] = False

@@ -221,6 +221,8 @@ def _unused(result: code.UnusedReport, out: Output) -> None:
             out.line(line, kind, item.symbol.name, (used, "dim"))
     _more(len(result.symbols), result.total, out)
     out.line((f"{result.total} of {result.examined} exported definitions", "bold"))
+    if result.own_file:
+        out.line((f"not counted: {result.own_file} used in their own file only; --own-file lists them", "dim"))
     out.notes(result.notes)
 
 
