@@ -139,7 +139,8 @@ def test_an_ignore_line_that_cannot_be_used_is_reported(root: Path) -> None:
 
 
 def test_default_rules(root: Path) -> None:
-    kept = [".env.example", "README", "go.mod", "lib/x.js", "src/app.py", "src/build/step.py", "w/wwwroot/library/x.js"]
+    kept = [".env.example", "README", "go.mod", "lib/x.js", "lib/y-20240101.js", "src/app.py", "src/build/step.py"]
+    kept.append("w/wwwroot/library/x.js")
     write(root, *kept)
     left_out = {
         "node_modules/": "node_modules/p/i.js",
@@ -150,6 +151,8 @@ def test_default_rules(root: Path) -> None:
         "package-lock.json": "package-lock.json",
         "poetry.lock": "poetry.lock",
         "app.min.js": "app.min.js",
+        "static/chunk-STYC7MSS.js": "static/chunk-STYC7MSS.js",
+        "static/main.3f2a1b4c.chunk.js": "static/main.3f2a1b4c.chunk.js",
         "api_pb2.py": "api_pb2.py",
         "logo.png": "logo.png",
     }

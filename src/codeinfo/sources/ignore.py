@@ -282,6 +282,8 @@ _MINIFIED_ENDINGS = names(
     ".min.js .min.mjs .min.cjs .min.css .min.html -min.js -min.mjs -min.cjs -min.css -min.html "
     ".bundle.js .bundle.mjs .bundle.cjs .bundle.css .bundle.html"
 )
+# What bundlers append: `index-6QP2X9AB.js`, `main.3f2a1b4c.chunk.js`. A date has no letters.
+_BUNDLED = re.compile(r"[.-](?=\w*\d)(?=\w*[A-Za-z])(?:[A-Z\d]{8}|[a-f\d]{8,20})(?:\.chunk)?\.(?:js|css)")
 
 BINARY_EXTENSIONS = names(
     ".png .jpg .jpeg .gif .bmp .ico .icns .webp .avif .tif .tiff .psd .ai .eps .svg .svgz .xcf .sketch .fig .heic "
@@ -305,7 +307,7 @@ _ENDINGS = group_by_key(
 
 @lru_cache(maxsize=20_000)
 def name_rule(name: str) -> Rule | None:
-    name = name.lower()
+    name, written = name.lower(), name
     dot = name.rfind(".")
     extension = name[dot:] if dot >= 0 else ""
     if _is_secret(name, extension):
@@ -317,6 +319,8 @@ def name_rule(name: str) -> Rule | None:
     for rule, ending in _ENDINGS.get(extension, ()):
         if name.endswith(ending):
             return rule
+    if extension in (".js", ".css") and _BUNDLED.search(written):
+        return _MINIFIED
     return _GENERATED if ".generated." in name else None
 
 
