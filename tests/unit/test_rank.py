@@ -286,11 +286,13 @@ def test_files_that_the_text_names() -> None:
         found: list[float] = boost.path_mentions(read_query(text), paths, boost.files_by_name(paths)).tolist()
         return found
 
-    assert mentions("error in app.py of mine") == [1, 1, 0]
+    assert mentions("error in app.py of mine") == pytest.approx([0.5**0.5, 0.5**0.5, 0]), "both are called that"
     assert mentions("see ./src/app.py.") == [1, 0.5, 0]
     assert mentions("/usr/lib/python3/site-packages/src/app.py line 3") == pytest.approx([2 / 3, 0.5, 0])
     assert mentions("first src/app.py then src/webapp.py") == pytest.approx([0.85, 0.425, 1]), "the later the nearer"
     assert mentions("no path") == [0, 0, 0]
+    paths = ["crates/milli/src/indexer/write.rs", "crates/index/src/write.rs"]
+    assert mentions("in milli/write.rs") == [1, 0.5]
 
 
 def test_files_below_a_folder_that_the_text_names() -> None:

@@ -392,7 +392,7 @@ def project_files(query: Query, paths: Sequence[str]) -> Floats:
 
 def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequence[int]]) -> Floats:
     """Files that the text names: by file name, by path, by a longer path that ends in theirs, or by one of their
-    folders.
+    folders. A name that many files have says little about each.
 
     A traceback says `/usr/lib/python3/site-packages/pkg/a.py` where the index has `src/pkg/a.py`: what counts is how
     much of the two they share from the end. Of several frames the later ones are nearer to the fault.
@@ -400,9 +400,11 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
     result = np.zeros(len(paths), np.float32)
     for place, mention in enumerate(map(str.lower, query.paths)):
         parts = mention.split("/")
-        worth = 1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))
-        for file in by_name.get(parts[-1], ()):
-            result[file] = max(result[file], worth * _compare_tails(paths[file].lower().split("/"), parts))
+        shared = {file: _compare_tails(paths[file].lower().split("/"), parts) for file in by_name.get(parts[-1], ())}
+        alike = list(shared.values()).count(max(shared.values(), default=0))
+        worth = (1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))) / math.sqrt(max(alike, 1))
+        for file, share in shared.items():
+            result[file] = max(result[file], worth * share)
         if len(parts) > 1 and parts[-1] not in by_name:
             below = f"/{mention}/"
             for folder in (name for name in by_name if below in name):
@@ -411,14 +413,17 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
 
 
 def _compare_tails(own: Sequence[str], mentioned: Sequence[str]) -> float:
-    """1 if the path ends with everything mentioned; otherwise 1/2, 2/3, 3/4… by how many parts the two share from
-    the end."""
+    """1 if the path has everything mentioned, in this order: `milli/write.rs` is `crates/milli/src/write.rs`; otherwise
+    1/2, 2/3, 3/4… by how many parts the two share from the end."""
+    rest = iter(own)
+    if all(part in rest for part in mentioned):
+        return 1.0
     shared = 0
     for one, other in zip(reversed(own), reversed(mentioned), strict=False):
         if one != other:
             break
         shared += 1
-    return 1.0 if shared == len(mentioned) else shared / (shared + 1)
+    return shared / (shared + 1)
 
 
 def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:

@@ -29,7 +29,7 @@ class Weights(NamedTuple):
     definition_coverage: float = 0.21  # share of the query found in the names the file defines
     title_coverage: float = 0.55  # share of the words of the first line found in the file, rare or not
     text_coverage: float = 0.0  # share of all words, by rarity, found in the file
-    path_mention: float = 0.3  # the text names the file or its module
+    path_mention: float = 0.9  # the text names the file or its module
     project_file: float = 2.6  # the file sets up what is asked about: CI, images, supported versions
     scope_match: float = 0.06  # share of "http client" in "http client: …" found in the path
     history: float = 0.35  # root of what past commit messages say for the file
@@ -73,7 +73,6 @@ TASK = QUESTION._replace(
     definition_coverage=0.05,
     title_coverage=0.43,
     text_coverage=0.06,
-    path_mention=0.45,
     scope_match=0.39,
     history=0.31,
     meaning=0.6,
