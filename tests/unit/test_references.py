@@ -1851,13 +1851,15 @@ def test_uses_of_a_type_that_xml_names_are_not_complete(tmp_path: Path) -> None:
 
 def test_no_use_of_what_a_framework_may_call_is_not_complete(tmp_path: Path) -> None:
     sources = {
-        "conftest.py": "import pytest\n\n\n@pytest.fixture\ndef open_order():\n    return 1\n\n\ndef idle(): ...\n",
-        "test_order.py": "def test_total(open_order):\n    assert open_order == 1\n",
+        "views.py": "@app.route\ndef orders():\n    return 1\n\n\ndef idle(): ...\n\n\n"
+        "@register\nclass OrderView:\n    pass\n\n\n@dataclass\nclass Order:\n    pass\n",
     }
+    names = ("orders", "OrderView", "idle", "Order")
     with indexed(tmp_path, sources) as engine:
-        fixture, idle = (engine.code.references(RefsRequest(name, str(tmp_path))) for name in ("open_order", "idle"))
-    assert (fixture.usage_count, fixture.is_complete, idle.is_complete) == (0, False, True)
-    assert fixture.notes == ("a decorator or an attribute stands before it: a framework may call it",)
+        found = [engine.code.references(RefsRequest(name, str(tmp_path))) for name in names]
+    note = "a decorator or an attribute stands before it: a framework may call it"
+    assert [(one.usage_count, one.is_complete) for one in found] == [(0, False), (0, False), (0, True), (0, True)]
+    assert [one.notes for one in found] == [(note,), (note,), (), ()]
 
 
 def test_the_type_of_a_key_of_typescript_is_unknown(tmp_path: Path) -> None:
@@ -2052,3 +2054,104 @@ def test_a_module_is_not_the_function_of_its_name(tmp_path: Path) -> None:
     assert [(one.file, one.line) for one in report.usages] == [("mixed.py", 2), ("mixed.py", 4)]
     assert report.resolved_count == 2
     assert [(one.file, one.line) for one in inside.usages] == [("show.py", 3)]
+
+
+def test_what_strings_name_by_its_whole_path_is_used(tmp_path: Path) -> None:
+    """Settings, models of Django, and what a test replaces; a logger is no module."""
+    sources = {
+        "shop/__init__.py": "",
+        "shop/settings.py": 'MIDDLEWARE = [\n    "shop.middleware.Guard",\n    "other.middleware.Guard",\n]\n',
+        "shop/middleware.py": "class Guard:\n    def check(self):\n        return 1\n",
+        "shop/orders/__init__.py": "",
+        "shop/orders/models.py": "class Order:\n    pass\n",
+        "shop/carts/models.py": 'order = ForeignKey(to="orders.Order")\nlog = getLogger("shop.middleware")\n',
+        "tests/test_guard.py": 'def test(mocker):\n    mocker.patch("shop.middleware.Guard.check")\n    "a".join(Guard)\n',
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Guard") == {
+            ("shop/settings.py", 2, "resolved"),
+            ("tests/test_guard.py", 2, "resolved"),
+        }
+        assert uses(engine, tmp_path, "Guard.check") == {("tests/test_guard.py", 2, "resolved")}
+        assert uses(engine, tmp_path, "Order") == {("shop/carts/models.py", 1, "resolved")}
+        impact = engine.code.impact(ImpactRequest(str(tmp_path / "shop/middleware.py")))
+    assert [one.path for one in impact.files] == ["shop/settings.py", "tests/test_guard.py"]
+    assert impact.tests == ("tests/test_guard.py",)
+
+
+def test_parameters_of_tests_use_the_fixtures_of_their_names(tmp_path: Path) -> None:
+    fixture = "@pytest.fixture\ndef client(app):\n    return app\n"
+    sources = {
+        "tests/conftest.py": f"import pytest\n\n\n@pytest.fixture(scope='session')\ndef app():\n    return 1\n\n\n{fixture}",
+        "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    return client\n",
+        "tests/api/conftest.py": "import pytest\n\n\n@pytest.fixture()\ndef client(client):\n    return client\n",
+        "tests/api/test_near.py": "class TestNear:\n    async def test_near(self, client):\n        client.get()\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "app") == {
+            ("tests/conftest.py", 10, "resolved"),
+            ("tests/test_far.py", 1, "resolved"),
+        }
+        assert uses(engine, tmp_path, "tests/api/conftest.py::client") == {("tests/api/test_near.py", 2, "resolved")}
+        assert uses(engine, tmp_path, "tests/conftest.py::client") == {
+            ("tests/api/conftest.py", 5, "resolved"),
+            ("tests/test_far.py", 1, "resolved"),
+        }
+
+
+def test_types_in_annotations_of_several_lines_are_used(tmp_path: Path) -> None:
+    source = (
+        "class Color:\n    pass\n\n\nclass Filter:\n    tint: (\n"
+        "        Lookup[Annotated['Color', lazy('shop.color')]] | None\n    ) = None\n    name = texts['Color']\n"
+    )
+    with indexed(tmp_path, {"shop.py": source}) as engine:
+        assert {line for _, line, _ in uses(engine, tmp_path, "Color")} == {7}
+
+
+def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[workspace]\nmembers = ["kit", "shop"]\n',
+        "kit/Cargo.toml": '[package]\nname = "kit"\n',
+        "kit/src/lib.rs": "pub mod cart;\n",
+        "kit/src/cart.rs": "pub const MOST: u32 = 1;\n\n#[macro_export]\nmacro_rules! make { () => {} }\n",
+        "shop/Cargo.toml": '[package]\nname = "shop"\n[dependencies]\nkit = { path = "../kit" }\n',
+        "shop/src/lib.rs": "pub use kit;\nmod graph;\nmod order;\n",
+        "shop/src/order.rs": "use crate::{\n    graph::build::Edge, // the\n    kit::cart::MOST,\n};\nuse kit::make;\n\n"
+        "pub enum Shape {\n    Round,\n}\n\nmod names {\n    pub const FIRST: u32 = 1;\n}\n\n"
+        "fn most(_: Edge) -> u32 {\n    use names::*;\n    use Shape::*;\n    take(Round);\n    MOST + FIRST\n}\n",
+        "shop/src/graph/mod.rs": "pub mod build;\npub struct Node;\n",
+        "shop/src/graph/build.rs": "use super::Node;\n\npub struct Edge(Node);\n",
+    }
+    expected = {
+        "MOST": {("shop/src/order.rs", 3), ("shop/src/order.rs", 19)},
+        "Edge": {("shop/src/order.rs", 2), ("shop/src/order.rs", 15)},
+        "Node": {("shop/src/graph/build.rs", 1), ("shop/src/graph/build.rs", 3)},
+        "make": {("shop/src/order.rs", 5)},
+        "names.FIRST": {("shop/src/order.rs", 19)},
+        "Shape.Round": {("shop/src/order.rs", 18)},
+    }
+    with indexed(tmp_path, sources) as engine:
+        for name, lines in expected.items():
+            assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in lines}, name
+
+
+def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path) -> None:
+    sources = {
+        "Bus/Extensions.cs": "namespace Shop.Bus;\npublic static class Extensions\n{\n"
+        "    public static IBus AddHandler<T>(this IBus bus) { return bus; }\n"
+        "    public static string ReadName(this Request request) { return request.Name; }\n"
+        "    public static void Close(this ICart cart) { }\n}\n",
+        "Bus/IBus.cs": "namespace Shop.Bus;\npublic interface IBus { }\n",
+        "Api/Program.cs": "using Shop.Bus;\nnamespace Shop.Api;\npublic class Program\n{\n    void Run(IBus bus)\n    {\n"
+        "        bus.AddHandler<Order>().AddHandler<Cart>();\n        Other.Make().ReadName();\n        bus.Close();\n"
+        "    }\n}\n",
+        "Web/Page.cs": "namespace Shop.Web;\npublic class Page\n{\n    void Run(Reader reader) { reader.ReadName(); }\n}\n",
+        "Bus/ICart.cs": "namespace Shop.Bus;\npublic interface ICart { }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "AddHandler") == {("Api/Program.cs", 7, "resolved")}
+        assert uses(engine, tmp_path, "ReadName") == {
+            ("Api/Program.cs", 8, "resolved"),
+            ("Web/Page.cs", 4, "syntactic"),
+        }
+        assert uses(engine, tmp_path, "Close") == set()

@@ -20,7 +20,7 @@ from codeinfo.cache import Cache, Memo, group_by_key
 from codeinfo.files import read_regular
 from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
-from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, unpack
+from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, quoted_names, unpack
 from codeinfo.languages.model import (
     INLINE_TEST,
     MOST_ABOVE,
@@ -101,6 +101,10 @@ class ImportResolver:
             for name, line in dotted_names(unpack(packed)[0], lines).items():
                 for target in self.of(source).full_name(source, imports, name) if "." in name else ():
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
+        syntax = source.rules.syntax
+        for name, line in quoted_names(unpack(packed)[0]) if syntax and syntax.names_in_strings else ():
+            for target in self.of(source).quoted(source, name):
+                _merge_edge(edges, Edge(source.path, target.path, line, target.names, timing="lazy"))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
             # What is in no namespace is far away from one: an opened one that has the name comes first.

@@ -35,7 +35,7 @@ _ROUNDS = 40  # the values converge to three digits well before
 _MOST_HELPED = 5  # tests that use a helper
 _FAKE = re.compile(r"(?:\A|/)Test[A-Z]\w*(?<!Test)(?<!Tests)\.\w+$")  # stands in for something: TestUserStore.kt
 
-FORMAT = 29  # raise when the serialization or the meaning of the facts changes
+FORMAT = 30  # raise when the serialization or the meaning of the facts changes
 
 
 class Edge(Struct, frozen=True, array_like=True):
@@ -115,11 +115,16 @@ class Unit(Struct, frozen=True, dict=True):
     @cached_property
     def _by_taken(self) -> dict[str, list[Import]]:
         """Imports by the names they bring in, wildcard imports under each of them, in file order."""
-        names = {name for written in self.imports for name in (written.alias, *written.names)}
+
+        def brought(written: Import) -> set[str]:
+            is_whole = not (written.alias or written.names)  # `pub use kit;`
+            return {written.module.rpartition("::")[2]} if is_whole else {written.alias, *written.names}
+
+        names = {name for written in self.imports for name in brought(written)}
         return group_by_key(
             (name, written)
             for written in self.imports
-            for name in (names if written.names == ("*",) else {written.alias, *written.names})
+            for name in (names if written.names == ("*",) else brought(written))
         )
 
     @cached_property

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -30,6 +31,7 @@ from codeinfo.graph.scopes import (
     exported_values,
     find_bases,
     find_declared_type,
+    find_extensions,
     find_import,
     find_local,
     find_member,
@@ -64,7 +66,7 @@ from codeinfo.graph.uses import (
     value_links,
     written_types,
 )
-from codeinfo.languages.model import QUOTED, enclosing_names
+from codeinfo.languages.model import QUOTED, ancestors, enclosing_names
 from codeinfo.model import Definition, Import, Reference
 
 # --- uses ------------------------------------------------------------------------------------------------------------
@@ -75,6 +77,8 @@ _ABSOLUTE = re.compile(r"\A(?:\?|php)?\.(?=[A-Z])")  # `\Shop\Cart`, also as the
 _ALSO_IN_WORDS = ("_", "$")
 _LITERAL = '""'
 _PATH = re.compile(r"[\w$.]+")
+_EXTENDED = re.compile(r"\(\s*this\s+(?:(?:in|ref|scoped) )*([\w.]+)")
+_FIXTURE = re.compile(r"(?:\w+\.)?fixture\b")
 # What follows and precedes a type where a property is called like it: `Color color`, `Color.Red`, `new Color`.
 _AS_TYPE, _OF_ENUM = (
     r"\??(?:\[\])?>*\s+(?!is\b|as\b|in\b|or\b|and\b|when\b|switch\b)[@\w]",
@@ -138,10 +142,35 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         # `const { size } = options` names a field of what it takes apart.
         taken = [row.text.rpartition(".") for row in rows if row.line == use.line and row.mark == "="]
         of = next((value for value, _, name in taken if value and name == use.name), "")
-        return _resolve_with_receiver(index, unit, replace(use, receiver=of)) if of else _OTHER
+        if of:
+            return _resolve_with_receiver(index, unit, replace(use, receiver=of))
+        fixture = _find_fixture(index, unit, use) if any(row.line == use.line and not row.end for row in rows) else []
+        return Resolution(_symbols(fixture)) if fixture else _OTHER
     if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
         return Resolution(_symbols(found))
     return _resolve_bare(index, unit, use)
+
+
+def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> Meaning:
+    """What pytest passes as a parameter to a test or a fixture: the nearest fixture of its name, in the class, in the
+    file, or in the `conftest.py` of a folder around."""
+    shared, asking = unit.facts.rules.names.fixtures, unit.by_qualified.get(use.within)
+    if not shared or asking is None or not (asking.name.startswith("test") or is_fixture(index, unit, use.within)):
+        return []
+    outer = use.within.rpartition(".")[0]
+    own = [SymbolId(unit.facts.path, f"{scope}.{use.name}") for scope in enclosing_names(outer)]
+    around = (f"{folder}/{shared}".lstrip("/") for folder in ancestors(unit.facts.folder))
+    paths = dict.fromkeys((unit.facts.path, *(path for path in around if path in index.graph.files)))
+    offered = (resolve_export(index, path, use.name) for path in paths)
+    every = (one for one in (*own, *chain.from_iterable(offered)) if isinstance(one, SymbolId))
+    # A fixture may extend the one of its name that is further away.
+    found = (one for one in every if one != SymbolId(unit.facts.path, use.within))
+    return list(islice((one for one in found if is_fixture(index, index.unit(one.path), one.qualified)), 1))
+
+
+def is_fixture(index: CodeIndex, unit: Unit, qualified: str) -> bool:
+    rows = index.bindings(unit).inside(DECORATOR, qualified) if unit.facts.rules.names.fixtures else ()
+    return any(_FIXTURE.match(row.text) for row in rows)
 
 
 def _is_module_path(unit: Unit, use: Reference) -> bool:
@@ -276,13 +305,15 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
 
 def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
     """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
+    rules = unit.facts.rules
     for written in unit.by_shown.get(use.name, ()):
         path = _SEPARATORS.sub(".", written.module)
         listed = use.name in written.names and path.endswith(use.receiver)
         is_whole = written.line == use.line and (listed or path == f"{use.receiver}.{use.name}")
         if is_whole and (found := resolve_imported(index, unit, written.alias or use.name)):
             return Resolution(_symbols(found))
-    rules = unit.facts.rules
+        if is_whole and rules.names.calls == "macro" and (found := resolve_bare(index, unit, use.name, "")):
+            return Resolution(_symbols(found))  # a macro of Rust is offered by the crate, wherever it is defined
     if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported
         start = f"{use.receiver}.{use.name}."
         around = [one for one in unit.imports if one.line == use.line and f"{one.module}.".startswith(start)]
@@ -299,7 +330,7 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
 
 def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if use.receiver.startswith(_LITERAL):
-        return _OTHER
+        return _resolve_quoted(index, unit, use)
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = find_local(index, unit, first, use, before=True)
     owners = _find_owners(index, unit, use, rows)
@@ -315,6 +346,8 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
             return _OTHER
     if not use.receiver.endswith("{}"):
         found = _resolve_member(index, owners, use.name)
+        if not found.symbols and use.role == "call" and (added := _find_extensions(index, unit, use, owners)):
+            return Resolution(added)
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
     types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
@@ -325,6 +358,41 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     if found.symbols or not unit.facts.rules.imports.qualified:
         return found if found.symbols else _OTHER
     return _resolve_bare(index, unit, use)  # in Go also the key of a map
+
+
+def _find_extensions(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
+    """The methods of C# that extend the type of a receiver, one of its bases, or a type from outside, which any other
+    may have as its base."""
+    own = {
+        one.qualified.rpartition(".")[2]
+        for owner in owners
+        if isinstance(owner, SymbolId)
+        for one in lineage(index, owner)
+    }
+    found = []
+    for one in find_extensions(index, unit, use.name):
+        definition = index.definition(one)
+        extended = _EXTENDED.search(definition.signature) if definition is not None else None
+        name = extended[1].rpartition(".")[2] if extended else ""
+        if not own or name in own or not index.files_defining(name):
+            found.append(one)
+    return tuple(found) if len(set(found)) <= _MOST_MEANT else ()
+
+
+def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    """What a string names by its whole path: `"shop.cart.Cart"`, `patch("shop.cart.Cart.add")`."""
+    path = f"{use.receiver.removeprefix(_LITERAL).lstrip('.')}.{use.name}"
+    if not _PATH.fullmatch(path) or not index.files_defining(use.name):
+        return _OTHER
+    found = [
+        one
+        for target in index.resolver.of(unit.facts).quoted(unit.facts, path)
+        for last in target.names
+        for one in resolve_export(index, target.path, last)
+        if last == use.name or path.endswith(f".{last}.{use.name}")
+        for one in ([one] if last == use.name else resolve_attribute(index, one, use.name))
+    ]
+    return Resolution(_symbols(found)) if found else _OTHER
 
 
 def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Resolution | None:

@@ -710,6 +710,11 @@ def _unparsed_note(paths: Iterable[str]) -> str:
 
 
 _MOST_DECORATOR_LINES = 40
+# They change what stands below them, but hand it to nobody.
+_PLAIN_DECORATOR = re.compile(
+    r"@(?:\w+\.)?(?:dataclass|final|cache|lru_cache|contextmanager|asynccontextmanager)\b"
+    r"|#\[(?:derive|inline|must_use|allow|doc|non_exhaustive|repr|serde|error|default|cold)\b"
+)
 _NEAR_FILES = 5  # files searched for the callers of a result, the most important importers first
 
 
@@ -739,7 +744,8 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
 
 def _may_be_called_by_framework(index: CodeIndex, lookup: Lookup) -> bool:
     return any(
-        definition.is_function and is_registered(index, index.graph.files[symbol.path].file_id, definition.start_line)
+        (definition.is_function or definition.kind == "class")
+        and is_registered(index, index.graph.files[symbol.path].file_id, definition.start_line)
         for symbol, definition in lookup.found.items()
     )
 
@@ -853,6 +859,8 @@ def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
         opened += sum(map(first.count, ")]}")) - sum(map(first.count, "([{"))
         if opened <= 0:
             break
+    if _PLAIN_DECORATOR.match(first):
+        return False
     return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 

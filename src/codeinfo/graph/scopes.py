@@ -64,9 +64,9 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     rows = [row for row in rows if _is_same_body(unit, row, use.line) and not _binds_import(unit, row)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
-    # A parameter may share its method's name, or also be a field.
-    defined = {one.start_line for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"}}
-    is_defined = defined.intersection(row.line for row in rows) or (
+    # A parameter may share its function's name, or also be a field.
+    defined = [one for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"}]
+    is_defined = any(one.start_line == row.line and one.qualified != row.scope for row in rows for one in defined) or (
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
     return [] if is_defined else rows
@@ -209,14 +209,17 @@ def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Ite
     for written in unit.imports:
         if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
             outcome = index.outcome(unit.facts, written)
-            yield from (one.path for one in outcome.targets if not outcome.package or one.path in defining)
+            is_type = unit.facts.rules.imports.paths  # `use Shape::*` of Rust: the file is not opened, its enum is
+            files = (one.path for one in outcome.targets if not (is_type and one.names not in ((), ("*",))))
+            yield from (path for path in files if not outcome.package or path in defining)
 
 
 def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[SymbolId | ModuleId]:
-    """What `import static shop.Prices.*` brings in, `using static Shop.Prices`, or `import shop.Prices.*` in Scala."""
-    for written in unit.imports if _names_types(unit) else ():
+    """What `import static shop.Prices.*` brings in, `using static Shop.Prices`, `import shop.Prices.*` in Scala, or
+    `use Shape::*` in Rust."""
+    for written in unit.imports if _names_types(unit) or unit.facts.rules.imports.paths else ():
         for target in index.outcome(unit.facts, written).targets if written.names == ("*",) else ():
-            for owner in target.names:
+            for owner in (one for one in target.names if one != "*"):
                 members = [*_inner_names(unit, written, owner), name]
                 yield from _resolve_inside(index, target.path, owner, members)
 
@@ -466,8 +469,10 @@ def _names_types(unit: Unit) -> bool:
 
 
 def _inner_names(unit: Unit, written: Import, name: str) -> list[str]:
-    """What an import names inside of a type: `prices`, `low` of `import shop.Cart.prices.low`."""
-    parts = written.module.split(".") if _names_types(unit) else []
+    """What an import names inside of a type, `prices`, `low` of `import shop.Cart.prices.low`, or of what a file of Rust
+    re-exports: `cart`, `price` of `use shop::kit::cart::price`."""
+    is_path = unit.facts.rules.imports.paths
+    parts = re.split(r"::|\.", written.module) if is_path or _names_types(unit) else []
     return parts[parts.index(name) + 1 :] if name in parts else []
 
 
@@ -585,6 +590,26 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
         ]
 
     return index.memo.once(("added", owner, name), find)
+
+
+def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
+    """The methods that a file of C# may call on values of other types: those in the namespaces open to it; none if it
+    sees another method of the name. Of several, the nearest."""
+
+    def find() -> Sequence[SymbolId]:
+        defining, rules = index.files_defining(name), unit.facts.rules.names
+        visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
+        paths = {path for path in (*visible, *_opened_files(index, unit, defining)) if path in defining}
+        named = [(path, one) for path in sorted(paths) for one in index.unit(path).by_name.get(name, ())]
+        near = nearest_all(sorted(paths), unit.facts.folder)
+        added = [(path, one) for path, one in named if rules.called_by_name(one)]
+        if len(added) < sum(one.kind == "method" for _, one in named):
+            return []
+        return [
+            SymbolId(path, index.unit(path).without_namespace(one.qualified)) for path, one in added if path in near
+        ]
+
+    return index.memo.once(("extensions", unit.facts.path, name), find) if unit.facts.rules.names.imports_open else []
 
 
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:

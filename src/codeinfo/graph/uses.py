@@ -150,6 +150,14 @@ def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
     return (Import(module, line, (name,)) for (module, name), line in found.items())
 
 
+def quoted_names(text: str) -> Iterator[tuple[str, int]]:
+    """Names with dots that stand in strings, each with its line."""
+    for line, use in _uses_outside(text, ()) if '""|.' in text else ():
+        receiver, _, name = use.partition("|.")
+        if receiver == '""' and "." in name and "(" not in name:
+            yield name, line
+
+
 def _uses_outside(text: str, lines: Collection[int]) -> Iterator[tuple[int, str]]:
     """Every use as written, with its line, except on some lines."""
     for row in text.split("\n")[1:]:

@@ -85,7 +85,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         language,
         within,
         [symbol.definition.qualified for symbol in symbols],
-        key_uses(found, source),
+        key_uses(found, source, GRAMMARS[language].names_in_strings),
         bound_rows(found, source, within),
         imports,
     )
@@ -316,8 +316,8 @@ def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
     return rows
 
 
-def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
-    """Fields named where a value of their type is written: `Pool{size: 3}`."""
+def key_uses(found: Scan, source: Source, in_strings: re.Pattern[str] | None = None) -> dict[int, list[str]]:
+    """Fields named where a value of their type is written, `Pool{size: 3}`, and definitions that strings may name."""
     uses: dict[int, list[str]] = {}
     names: dict[str, str] = {}
     for start, end, owner in found.keys:
@@ -326,6 +326,9 @@ def key_uses(found: Scan, source: Source) -> dict[int, list[str]]:
             names[owner] = name if name.replace(".", "").isidentifier() else ""
         if names[owner] and end - start > 1:
             uses.setdefault(source.line_of(start), []).append(f"{names[owner]}{{}}|.{source.text[start:end]}")
+    for start, end in found.strings if in_strings is not None else ():
+        if named := in_strings.fullmatch(source.text, start, end):
+            uses.setdefault(source.line_of(start), []).append(f'""|.{named[0]}')
     return uses
 
 

@@ -61,6 +61,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
     in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before
     holding: re.Pattern[str] = re.compile("")
+    names_in_strings: re.Pattern[str] | None = None  # whole strings that may name a definition: `"shop.cart.Cart"`
     needs_newline: bool = False  # its parser never returns from some texts whose last line has no end
     rescue: re.Pattern[str] | None = None  # functions, for files the grammar cannot parse completely
 
@@ -214,6 +215,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     inherited: frozenset[str] = frozenset()  # keywords for the base class; elsewhere variables
     decorators: bool = False  # a decorator may turn a function into something else
     overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before its implementation
+    fixtures: str = ""  # the file whose fixtures the tests around and below it take as parameters
     # what a file offers to others (`facts_of`, `unused_exports`)
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package
     private_to_file: bool = False  # `private` hides a name from other files; otherwise it means the package
@@ -565,6 +567,10 @@ class Resolver:
 
     def full_name(self, source: FileFacts, imports: Iterable[Import], name: str) -> tuple[Target, ...]:
         """Where a type leads that is written with its namespace, or with the end of one that an import names."""
+        return ()
+
+    def quoted(self, source: FileFacts, name: str) -> tuple[Target, ...]:
+        """Where a name leads that is written in a string."""
         return ()
 
 

@@ -98,48 +98,51 @@ GO = model.Language(
 # --- Rust: `mod x;`, `use crate::…`, `super::`, `self::`, and the crates of one workspace ----------------------------
 
 
-_RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs", "build.rs")
+_RUST_ROOTS = ("lib.rs", "main.rs", "mod.rs")
+_NOT_NEWLINE = re.compile(r"[^\n]")
 
 
 def _rust_imports(statement: str, line: int) -> Iterator[Import]:
-    text = model.plain(statement)
+    text = model.COMMENT.sub(lambda comment: _NOT_NEWLINE.sub(" ", comment[0]), statement).rstrip("; \n")
     match = re.match(r"(pub(?:\s*\([^)]*\))?\s+)?(?:use|extern crate|mod)\s+", text)
     if not match:
         return
     reexport, rest = bool(match.group(1)), text[match.end() :]
-    if match.group().endswith("mod "):
-        yield Import(f"self::{rest}", line)
+    if match.group().split()[-1] == "mod":
+        yield Import(f"self::{rest.strip()}", line)
         return
-    if match.group().endswith("crate "):
+    if match.group().split()[-1] == "crate":
         for module, alias in model.items(rest):
             yield Import(module, line, (), alias, reexport)
         return
-    for path, alias in _rust_paths(rest):
+    for path, alias, below in _rust_paths(rest):
         module, _, name = path.rpartition("::")
         if name == "self" or not module:
-            yield Import(module or name, line, (), alias, reexport)
+            yield Import(module or name, line + below, (), alias, reexport)
         else:
-            yield Import(module, line, (name,), alias, reexport)
+            yield Import(module, line + below, (name,), alias, reexport)
 
 
-def _rust_paths(written: str) -> Iterator[tuple[str, str]]:
-    """The individual paths of `a::{b, c::{d, e as f}}`."""
+def _rust_paths(written: str) -> Iterator[tuple[str, str, int]]:
+    """The individual paths of `a::{b, c::{d, e as f}}`, each with the lines above it."""
     prefixes = [""]
-    current = ""
-    for token in re.findall(r"[{},]|[^{},]+", written):
+    current, below = "", 0
+    for found in re.finditer(r"[{},]|[^{},]+", written):
+        token = found[0].strip()
         if token == "{":
-            prefixes.append(prefixes[-1] + current.strip())
+            prefixes.append(prefixes[-1] + current)
             current = ""
         elif token in {",", "}"}:
-            if current.strip():
-                yield _rust_path(prefixes[-1], current)
+            if current:
+                yield *_rust_path(prefixes[-1], current), below
             current = ""
             if token == "}" and len(prefixes) > 1:
                 prefixes.pop()
-        else:
+        elif token:
             current = token
-    if current.strip():
-        yield _rust_path(prefixes[-1], current)
+            below = written.count("\n", 0, found.start() + len(found[0]) - len(found[0].lstrip()))
+    if current:
+        yield *_rust_path(prefixes[-1], current), below
 
 
 def _rust_path(prefix: str, item: str) -> tuple[str, str]:
@@ -203,7 +206,8 @@ class RustImports(Resolver):
         known = (self._known[folder] for folder in ancestors(source.folder) if folder in self._known)
         if crate in self._crates and first in next(known, {first}):
             return [self._crates[crate]], segments[1:], True
-        return [], segments, False
+        is_own = first in source.exports  # an enum or a module written in the file: `use Shape::*`
+        return [source.path] if is_own else [], segments, is_own
 
     def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
         if items:
@@ -236,7 +240,7 @@ class RustImports(Resolver):
 
     def _child(self, file: str, name: str) -> str | None:
         folder, _, last = file.rpartition("/")
-        is_root = last in _RUST_ROOTS or any(file in roots for roots in self._roots.values())
+        is_root = self._is_root(file)
         parts = [folder] if is_root else [folder, last.removesuffix(".rs")]
         base = "/".join(filter(None, (*parts, name)))
         candidates = [f"{base}.rs", f"{base}/mod.rs"]
@@ -246,11 +250,17 @@ class RustImports(Resolver):
                 candidates += [f"{beside}.rs", f"{beside}/mod.rs"]
         return next((path for path in candidates if path in self._tree and path != file), None)
 
+    def _is_root(self, file: str) -> bool:
+        """Whether the modules of a file lie beside it."""
+        folder, _, last = file.rpartition("/")
+        is_script = last == "build.rs" and folder in self._roots
+        return last in _RUST_ROOTS or is_script or any(file in roots for roots in self._roots.values())
+
     def _parent(self, file: str) -> str | None:
         folder, _, last = file.rpartition("/")
         if last == "mod.rs":
             folder = folder.rpartition("/")[0]
-        elif last in _RUST_ROOTS:
+        elif last in _RUST_ROOTS or (last == "build.rs" and folder in self._roots):
             return None
         prefix = f"{folder}/" if folder else ""
         roots = (root for roots in self._roots.values() for root in roots if root.rpartition("/")[0] == folder)

@@ -58,6 +58,25 @@ class PythonImports(Resolver):
             return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
         return self._targets_of(base, written)
 
+    def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
+        """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
+        name of a logger."""
+        parts = name.split(".")
+        found = [
+            target
+            for cut in (len(parts) - 1, len(parts) - 2)
+            if cut > 0
+            for target in self.resolve(source, Import(".".join(parts[:cut]), 0, (parts[cut],))).targets
+        ]
+        if len(parts) == 2:
+            ends = (f"{parts[0]}/models.py", f"{parts[0]}/models/__init__.py")
+            models = [path for end in ends for path in self._tree.paths_ending_in(end)]
+            found += [model.Target(path, (parts[1],)) for path in models if len(models) == 1]
+        defining = [one for one in found if set(one.names).intersection(self._tree.files[one.path].exports)]
+        # A package may re-export a class.
+        passing = [one for one in found if "/__init__.py" in f"/{one.path}" and one.names and one.names[0][0].isupper()]
+        return tuple((defining or passing[-1:])[:1])
+
     def _is_own(self, source: model.FileFacts, first: str) -> bool:
         """Whether a package or module of this codebase has the name; a mere folder may share a library's name."""
         found = self._find_absolute(source, first)
@@ -129,7 +148,12 @@ PYTHON = model.Language(
     ".py .pyi .pyw",
     filenames="SConstruct SConscript wscript",
     shebangs="python pypy",
-    syntax=model.Syntax(grammar="python", exported=model.without_underscore, bases=bases),
+    syntax=model.Syntax(
+        grammar="python",
+        exported=model.without_underscore,
+        bases=bases,
+        names_in_strings=re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*){1,8}"),
+    ),
     imports=model.ImportRules(
         read=read_import,
         calls=r"\b(?:include\(\s*\(?|import_module\()\s*[\"'](?P<module>\.*[^\W\d][\w.]*)[\"']",  # URLs of a site
@@ -147,6 +171,7 @@ PYTHON = model.Language(
         decorators=True,
         overloads="marked",
         called_as="__call__",
+        fixtures="conftest.py",
     ),
 )
 LANGUAGES = (PYTHON,)

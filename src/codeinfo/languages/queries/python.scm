@@ -45,3 +45,5 @@
 (call function: (identifier) @key.of arguments: (argument_list (keyword_argument name: (identifier) @key)))
 (type (string (string_content) @quoted))
 (type (_ (type_parameter (type (string (string_content) @quoted)))))
+(subscript value: [(identifier) @generic (attribute attribute: (identifier) @generic)] . subscript: (string (string_content) @quoted)
+  (#any-of? @generic "Annotated" "ForwardRef" "List" "Optional" "Sequence" "Type" "Union" "list" "type"))
