@@ -1512,3 +1512,31 @@ def test_tests_to_run_are_tests_and_reach_implementations_and_users(tmp_path: Pa
     with opened(root) as engine:
         found = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in expected}
     assert found == expected
+
+
+def test_impact_reaches_the_users_of_interfaces_and_the_senders_of_messages(tmp_path: Path) -> None:
+    """Nothing but a container of dependencies and a mediator knows what implements them."""
+    sources = {
+        "Shop/ICarts.cs": "namespace Shop;\npublic interface ICarts { int Count(); }\n",
+        "Shop/Carts.cs": "namespace Shop;\npublic class Carts : ICarts { public int Count() => 1; }\n",
+        "Shop/Program.cs": "namespace Shop;\npublic class Program { void Run() { Add<ICarts, Carts>(); } }\n",
+        "Shop/Page.cs": "namespace Shop;\npublic class Page(ICarts carts) { int All() => carts.Count(); }\n",
+        "Shop/Pay.cs": "namespace Shop;\npublic record Pay(int Sum);\n",
+        "Shop/PayHandler.cs": "namespace Shop;\npublic class PayHandler(Log log)\n"
+        "    : IRequestHandler<Pay, bool>\n{\n}\n",
+        "Shop/Desk.cs": "namespace Shop;\npublic class Desk { void Run() { mediator.Send(new Pay(1)); } }\n",
+        "Tests/PageTests.cs": "using Shop;\npublic class PageTests { void Adds() { new Page(Fake<ICarts>()); } }\n",
+        "Tests/DeskTests.cs": "using Shop;\npublic class DeskTests { void Sends() { new Desk(); } }\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        carts = engine.code.impact(ImpactRequest("Shop/Carts.cs", hops=1, root=str(root)))
+        handler = engine.code.impact(ImpactRequest("Shop/PayHandler.cs", hops=1, root=str(root)))
+    assert {one.path: one.via for one in carts.files} == {
+        "Shop/Program.cs": "Shop/Carts.cs",
+        "Shop/Page.cs": "Shop/ICarts.cs",
+        "Tests/PageTests.cs": "Shop/ICarts.cs",
+    }
+    assert carts.tests == ("Tests/PageTests.cs",)
+    assert [one.path for one in handler.files] == ["Shop/Desk.cs"]
+    assert handler.tests == ("Tests/DeskTests.cs",)

@@ -2065,7 +2065,7 @@ def test_what_strings_name_by_its_whole_path_is_used(tmp_path: Path) -> None:
         "shop/orders/__init__.py": "",
         "shop/orders/models.py": "class Order:\n    pass\n",
         "shop/carts/models.py": 'order = ForeignKey(to="orders.Order")\nlog = getLogger("shop.middleware")\n',
-        "tests/test_guard.py": 'def test(mocker):\n    mocker.patch("shop.middleware.Guard.check")\n    "a".join(Guard)\n',
+        "tests/test_guard.py": 'def test(mocker):\n    mocker.patch("shop.middleware.Guard.check")\n',
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "Guard") == {
@@ -2080,12 +2080,12 @@ def test_what_strings_name_by_its_whole_path_is_used(tmp_path: Path) -> None:
 
 
 def test_parameters_of_tests_use_the_fixtures_of_their_names(tmp_path: Path) -> None:
-    fixture = "@pytest.fixture\ndef client(app):\n    return app\n"
+    fixture = "\n\n@pytest.fixture\ndef client(app):\n    return app\n"
     sources = {
-        "tests/conftest.py": f"import pytest\n\n\n@pytest.fixture(scope='session')\ndef app():\n    return 1\n\n\n{fixture}",
-        "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    return client\n",
+        "tests/conftest.py": f"import pytest\n\n\n@pytest.fixture(scope='x')\ndef app():\n    return 1\n{fixture}",
+        "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    pass\n",
         "tests/api/conftest.py": "import pytest\n\n\n@pytest.fixture()\ndef client(client):\n    return client\n",
-        "tests/api/test_near.py": "class TestNear:\n    async def test_near(self, client):\n        client.get()\n",
+        "tests/api/test_near.py": "class TestNear:\n    async def test_near(self, client):\n        pass\n",
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "app") == {
@@ -2116,7 +2116,8 @@ def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: P
         "kit/src/cart.rs": "pub const MOST: u32 = 1;\n\n#[macro_export]\nmacro_rules! make { () => {} }\n",
         "shop/Cargo.toml": '[package]\nname = "shop"\n[dependencies]\nkit = { path = "../kit" }\n',
         "shop/src/lib.rs": "pub use kit;\nmod graph;\nmod order;\n",
-        "shop/src/order.rs": "use crate::{\n    graph::build::Edge, // the\n    kit::cart::MOST,\n};\nuse kit::make;\n\n"
+        "shop/src/order.rs": "use crate::{\n    graph::build::Edge, // the\n    kit::cart::MOST,\n};\n"
+        "use kit::make;\n\n"
         "pub enum Shape {\n    Round,\n}\n\nmod names {\n    pub const FIRST: u32 = 1;\n}\n\n"
         "fn most(_: Edge) -> u32 {\n    use names::*;\n    use Shape::*;\n    take(Round);\n    MOST + FIRST\n}\n",
         "shop/src/graph/mod.rs": "pub mod build;\npub struct Node;\n",
@@ -2142,10 +2143,11 @@ def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path
         "    public static string ReadName(this Request request) { return request.Name; }\n"
         "    public static void Close(this ICart cart) { }\n}\n",
         "Bus/IBus.cs": "namespace Shop.Bus;\npublic interface IBus { }\n",
-        "Api/Program.cs": "using Shop.Bus;\nnamespace Shop.Api;\npublic class Program\n{\n    void Run(IBus bus)\n    {\n"
-        "        bus.AddHandler<Order>().AddHandler<Cart>();\n        Other.Make().ReadName();\n        bus.Close();\n"
+        "Api/Program.cs": "using Shop.Bus;\nnamespace Shop.Api;\npublic class Program\n{\n"
+        "    void Run(IBus bus)\n    {\n        bus.AddHandler<Order>().AddHandler<Cart>();\n"
+        "        Other.Make().ReadName();\n        bus.Close();\n"
         "    }\n}\n",
-        "Web/Page.cs": "namespace Shop.Web;\npublic class Page\n{\n    void Run(Reader reader) { reader.ReadName(); }\n}\n",
+        "Web/Page.cs": "namespace Shop.Web;\npublic class Page\n{\n    void Run(Reader one) { one.ReadName(); }\n}\n",
         "Bus/ICart.cs": "namespace Shop.Bus;\npublic interface ICart { }\n",
     }
     with indexed(tmp_path, sources) as engine:

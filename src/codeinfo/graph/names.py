@@ -268,7 +268,7 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if len(symbols) == 1 and "." in symbols[0].qualified and unit.facts.rules.names.implicit_self:
         symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
-        return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+        return _certain(index, symbols)
     is_explained = (found or unit.facts.rules.names.explicit) and index.files_defining(use.name)
     return _OTHER if is_explained else _UNKNOWN
 
@@ -438,8 +438,15 @@ def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
     merged = merge_opened(index, known_owners)
     symbols = _symbols(one for owner in merged for one in resolve_attribute(index, owner, name))
     if symbols:
-        return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+        return _certain(index, symbols)
     return _OTHER if any(_is_closed(index, owner) for owner in merged) else _UNKNOWN
+
+
+def _certain(index: CodeIndex, symbols: tuple[SymbolId, ...]) -> Resolution:
+    """What is meant, unless it may be too many things. A module of Ruby is one, however many files open it."""
+    constants = index.graph.files[symbols[0].path].rules.names.constants
+    count = len({one.qualified for one in symbols}) if constants else len(symbols)
+    return Resolution(symbols) if count <= _MOST_MEANT else _UNKNOWN
 
 
 def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:

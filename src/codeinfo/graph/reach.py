@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, SymbolId, components, cycles, stem_of
-from codeinfo.graph.references import is_default_export, is_registered, other_names, symbol_info
-from codeinfo.graph.scopes import find_import
+from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
+from codeinfo.graph.references import INTERFACES, is_default_export, is_registered, other_names, symbol_info
+from codeinfo.graph.scopes import find_bases, find_import, resolve_bare
 from codeinfo.graph.uses import UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -142,19 +144,25 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
     )
 
 
+_MOST_IMPLEMENTING = 3  # types; an interface of more is a kind of plug-in
+_MOST_HEADER_LINES = 30  # of a class with the parameters of its constructor
+_HANDLED = re.compile(r"\b\w*(?:Handler|Consumer|Subscriber|Listener)<\s*([A-Z]\w*)")
 _MOST_INDIRECT = 12  # tests of users or subtypes: for more, the whole suite is to be run
 
 
 def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]) -> tuple[str, ...]:
     """The tests of a file, and of the types that implement its interfaces, if these are few; if there are none, those
-    of the files that use it, if these are few."""
+    of the files that use it, also through an interface, if these are few."""
     graph = index.graph
+    dispatching = _dispatching(index, {path: _offered_names(index, path)})
     near = [one for one in affected if one.hops == 1]
-    own = index.tests_of(path, (one.path for one in near))
-    users = [one.path for one in near if not one.is_test]
+    direct = [one for one in near if one.via not in dispatching]  # a test that takes an interface may fake it
+    own = index.tests_of(path, (one.path for one in direct))
+    users = [one.path for one in direct if not one.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
     found = tuple(dict.fromkeys((*own, *(implementing if len(implementing) <= _MOST_INDIRECT else ()))))
-    behind = tuple(dict.fromkeys(test for user in users for test in graph.tests_named_after(user)))
+    using = ([one.path] if one.is_test else graph.tests_named_after(one.path) for one in near)
+    behind = tuple(dict.fromkeys(chain.from_iterable(using)))
     return found or (behind if len(behind) <= _MOST_INDIRECT else ())
 
 
@@ -180,12 +188,13 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         used: Border = {}
         passed: Border = {}
         border = {path: _offered_names(index, path) if names is _ALL else names for path, names in origins.items()}
-        border |= _declaring_headers(index, origins)
+        sent = _dispatching(index, border)
+        border |= {**_declaring_headers(index, origins), **sent}
         while border:
             beyond: Border = {}
             for path, names in border.items():
                 for edge in index.graph.edges_to(path):
-                    if edge.source in seen:
+                    if edge.source in seen or (path in sent and _extends(index, edge.source, path)):
                         continue
                     taken = _taken_names(index, edge, names, is_origin=origins.get(path) is _ALL)
                     if taken is None:
@@ -254,6 +263,43 @@ def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
             if names := declared.intersection(facts.exports):
                 found.setdefault(header.facts.path, set()).update(names)
     return {path: frozenset(names) for path, names in found.items()}
+
+
+def _dispatching(index: CodeIndex, border: Border) -> Border:
+    """Where the interfaces are that types in some files implement, unless many do, and the messages that they handle:
+    a container of dependencies or a mediator leads from their users to these types."""
+    found: dict[str, set[str]] = {}
+    for path, names in border.items():
+        unit = index.unit(path)
+        types = [one for one in unit.by_qualified.values() if one.is_type and one.kind not in INTERFACES]
+        for one in types if path not in index.graph.tests else ():
+            if not names.isdisjoint((one.name, one.qualified)):
+                bases = find_bases(index, SymbolId(path, unit.without_namespace(one.qualified)))
+                sent = [*filter(partial(_is_dispatched, index), bases), *_find_messages(index, unit, one)]
+                for symbol in sent:
+                    if symbol.path not in border:
+                        found.setdefault(symbol.path, set()).add(symbol.qualified)
+    return {path: frozenset(names) for path, names in found.items()}
+
+
+def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
+    """Whether calls of an interface reach one of few types."""
+    definition = index.definition(base)
+    if definition is None or definition.kind not in INTERFACES:
+        return False
+    users = (edge.source for edge in index.graph.users(base.path))
+    return sum(1 for user in users if _extends(index, user, base.path)) <= _MOST_IMPLEMENTING
+
+
+def _find_messages(index: CodeIndex, unit: Unit, handler: Definition) -> list[SymbolId]:
+    """What a class handles for a mediator or a bus: `class Pay : IRequestHandler<PayOrder>`."""
+    if handler.kind != "class":
+        return []
+    lines = index.lines(unit.facts.file_id)
+    header = range(handler.start_line, min(handler.start_line + _MOST_HEADER_LINES, handler.end_line) + 1)
+    named = _HANDLED.findall(" ".join(lines.get(line, "") for line in header).partition("{")[0])
+    found = [symbol for name in named for symbol in resolve_bare(index, unit, name, "")]
+    return [one for one in found if isinstance(one, SymbolId) and one.path != unit.facts.path]
 
 
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:

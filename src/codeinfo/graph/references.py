@@ -420,7 +420,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 continue
             elif resolution.possible and not resolution.symbols and _may_mean(lookup, file, reference):
                 possible.append(Use(file, reference, None))
-    resolved = _one_a_line([*resolved, *_find_called_values(index, lookup)])
+    resolved = _one_a_line([*resolved, *_find_called_values(index, lookup), *_find_by_convention(index, lookup)])
     possible = _one_a_line(possible, {use.place for use in resolved})
     if lookup.found and all(_is_local(index, symbol, definition) for symbol, definition in lookup.found.items()):
         possible = []
@@ -455,6 +455,20 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
                 for use in references_to(index.uses(unit.facts.file_id), name):
                     if use.role == "call" and _runs(index, unit, use, symbol, type_name):
                         yield Use(unit.facts, use, symbol, "resolved")
+
+
+def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
+    """Where Rails finds a class without its name: `belongs_to :cart`, `resources :carts`."""
+    for symbol, definition in lookup.found.items():
+        facts = index.graph.files[symbol.path]
+        is_found = facts.rules.names.constants and definition.kind == "class" and symbol.qualified in facts.exports
+        for edge in index.graph.edges_to(symbol.path) if is_found else ():
+            unit = index.unit(edge.source)
+            for one in _imports_of(index, unit, (symbol.path,)):
+                is_only = len(index.outcome(unit.facts, one).targets) == 1
+                use = Reference(lookup.name, one.line, "use", _definition_around(unit, one.line))
+                if lookup.name not in index.lines(unit.facts.file_id).get(one.line, ""):
+                    yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
 
 
 def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_name: str) -> bool:

@@ -469,8 +469,8 @@ def _names_types(unit: Unit) -> bool:
 
 
 def _inner_names(unit: Unit, written: Import, name: str) -> list[str]:
-    """What an import names inside of a type, `prices`, `low` of `import shop.Cart.prices.low`, or of what a file of Rust
-    re-exports: `cart`, `price` of `use shop::kit::cart::price`."""
+    """What an import names inside of a type, `prices`, `low` of `import shop.Cart.prices.low`, or of what a file of
+    Rust re-exports: `cart`, `price` of `use shop::kit::cart::price`."""
     is_path = unit.facts.rules.imports.paths
     parts = re.split(r"::|\.", written.module) if is_path or _names_types(unit) else []
     return parts[parts.index(name) + 1 :] if name in parts else []
