@@ -457,6 +457,25 @@ def test_what_a_header_declares_may_be_used_by_others(tmp_path: Path) -> None:
     assert report.notes[0].startswith("1 of them, listed last, can be imported or included by other projects")
 
 
+def test_what_a_library_of_rust_offers_may_be_used_by_others(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[workspace]\nmembers = ["kit", "app", "own"]\n[workspace.package]\npublish = false\n',
+        "kit/Cargo.toml": '[package]\nname = "kit"\n',
+        "kit/src/lib.rs": "pub mod cart;\n",
+        "kit/src/cart.rs": "#[derive(Debug)]\npub struct Offered;\n",
+        "app/Cargo.toml": '[package]\nname = "app"\n',
+        "app/src/main.rs": "fn main() {}\npub mod cart;\n",
+        "app/src/cart.rs": "pub fn lost() {}\n#[route]\npub fn page() {}\n",
+        "own/Cargo.toml": '[package]\nname = "own"\npublish.workspace = true\n',
+        "own/src/lib.rs": "pub mod cart;\n",
+        "own/src/cart.rs": "pub fn kept() {}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+    assert [one.symbol.name for one in report.symbols] == ["lost", "kept", "Offered"]
+    assert report.notes[0].startswith("1 of them, listed last, can be imported or included by other projects")
+
+
 def test_types_that_code_may_take_from_a_list_of_types_are_not_unused(tmp_path: Path) -> None:
     sources = {
         "ITask.cs": "namespace Shop;\npublic interface ITask {}\n",
@@ -2157,3 +2176,23 @@ def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path
             ("Web/Page.cs", 4, "syntactic"),
         }
         assert uses(engine, tmp_path, "Close") == set()
+
+
+def test_ruby_finds_classes_by_convention_and_modules_in_the_files_that_open_them(tmp_path: Path) -> None:
+    opened = {f"lib/shop/part{number}.rb": f"module Shop\n  class Part{number}; end\nend\n" for number in range(6)}
+    sources = {
+        **opened,
+        "lib/shop/cart.rb": "class Shop::Cart\n  def run\n    Shop::Part1.new\n  end\nend\n",
+        "app/models/user.rb": "class User\n  belongs_to :account\n  has_many :carts, class_name: 'Shop::Cart'\nend\n",
+        "app/models/account.rb": "class Account\nend\n",
+        "app/controllers/carts_controller.rb": "class CartsController\nend\n",
+        "config/routes.rb": "Rails.application.routes.draw do\n  resources :carts\nend\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Shop") == {
+            ("lib/shop/cart.rb", 1, "resolved"),
+            ("lib/shop/cart.rb", 3, "resolved"),
+        }
+        assert uses(engine, tmp_path, "Account") == {("app/models/user.rb", 2, "resolved")}
+        assert uses(engine, tmp_path, "CartsController") == {("config/routes.rb", 2, "resolved")}
+        assert uses(engine, tmp_path, "Shop.Cart") == {("app/models/user.rb", 3, "resolved")}

@@ -21,6 +21,8 @@ from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
 
 _KINDS = frozenset("function class interface struct enum trait protocol type object constant variable macro".split())
+_UNPUBLISHED = re.compile(r"(?m)^publish\s*=\s*(?:false|\[\s*\])")
+_SHARED_PUBLISH = re.compile(r"(?m)^publish(?:\.workspace\s*=|\s*=\s*\{\s*workspace\s*=)\s*true")
 _GUARD = re.compile(r"_(?:H|HH|HPP|HXX|INC)_*$")  # a header's include guard
 _PASTED = re.compile(r"\b(\w{4,})##")
 _HEADER = re.compile(r"\.(?:h|hh|hpp|hxx|inc)$")
@@ -501,8 +503,8 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
 
 
 def _find_open_to_others(index: CodeIndex, found: Sequence[code.SymbolInfo]) -> set[str]:
-    """Of some definitions, those that a header has or declares, and those in packages of Go that other modules can
-    import or in published ones of JavaScript."""
+    """Of some definitions, those that a header has or declares, those in packages of Go that other modules can import,
+    and those in published packages of JavaScript and in libraries of Rust."""
     files = {one.id: index.graph.files[one.path] for one in found}
     folders = {one for file in files.values() if file.rules.names.default_exports for one in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
@@ -512,10 +514,24 @@ def _find_open_to_others(index: CodeIndex, found: Sequence[code.SymbolInfo]) -> 
             return any(map(_HEADER.search, index.files_defining(name)))
         if file.rules.imports.qualified:
             return {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
+        if file.rules.imports.paths:
+            return _is_in_library(index, file)
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((one for one in around if one is not None), False)
 
     return {one.id for one in found if is_open(files[one.id], one.name)}
+
+
+def _is_in_library(index: CodeIndex, file: FileFacts) -> bool:
+    """Whether a file of Rust belongs to a library that others can add to their crates."""
+    configs, folders = index.resolver.tree.configs, ancestors(file.folder)
+    around = [(folder, configs[path]) for folder in folders if (path := f"{folder}/Cargo.toml".lstrip("/")) in configs]
+    texts = [text for _, text in around]
+    home = around[0][0] if around else ""
+    decided = texts[1:] if texts and _SHARED_PUBLISH.search(texts[0]) else texts[:1]
+    is_library = f"{home}/src/lib.rs".lstrip("/") in index.graph.files or any("[lib]" in text for text in texts[:1])
+    is_program = file.path.removeprefix(f"{home}/").startswith(("src/bin/", "src/main.rs"))
+    return bool(around) and is_library and not is_program and not any(map(_UNPUBLISHED.search, decided))
 
 
 def _is_published(index: CodeIndex, manifest: str) -> bool | None:

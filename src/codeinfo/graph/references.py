@@ -467,8 +467,7 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
             for one in _imports_of(index, unit, (symbol.path,)):
                 is_only = len(index.outcome(unit.facts, one).targets) == 1
                 use = Reference(lookup.name, one.line, "use", _definition_around(unit, one.line))
-                if lookup.name not in index.lines(unit.facts.file_id).get(one.line, ""):
-                    yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
+                yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
 
 
 def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_name: str) -> bool:

@@ -371,6 +371,7 @@ class _SymbolReader:
         self.syntax: Syntax = GRAMMARS[language]
         rules = get_language(language)
         self.import_call = re.compile(rules.imports.calls) if rules.names.default_exports else None
+        self.uses_owner = rules.names.default_exports or rules.names.constants
         is_guessed = rules.imports.headers  # what macros hide is
         self.no_names = _CONDITIONS | self.syntax.keywords if is_guessed else _CONDITIONS
         self.symbols: list[Symbol] = []
@@ -491,8 +492,8 @@ class _SymbolReader:
             symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)
         else:
-            # `View.prototype.render = …` defines its last name and uses the first.
-            last = span if self.import_call is None else (span[1] - len(names[-1]), span[1])
+            # `View.prototype.render = …` and `class Shop::Cart` define their last name and use the first.
+            last = (span[1] - len(names[-1]), span[1]) if self.uses_owner else span
             symbols.append(Symbol(definition, first_line, [last], parent, is_scope))
         if is_scope:
             self.open.append((end, len(symbols) - 1))
