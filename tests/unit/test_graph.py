@@ -1540,3 +1540,38 @@ def test_impact_reaches_the_users_of_interfaces_and_the_senders_of_messages(tmp_
     assert carts.tests == ("Tests/PageTests.cs",)
     assert [one.path for one in handler.files] == ["Shop/Desk.cs"]
     assert handler.tests == ("Tests/DeskTests.cs",)
+
+
+def test_tests_in_folders_of_the_same_names_and_behind_files_that_pass_names_on(tmp_path: Path) -> None:
+    view = "def show():\n    pass\n"
+    sources = {
+        "shop/users/views.py": view,
+        "shop/users/api/views.py": view,
+        "shop/users/tests/test_views.py": "def test():\n    pass\n",
+        "app/controllers/api/labels_controller.rb": "class LabelsController\nend\n",
+        "app/controllers/api/widget/labels_controller.rb": "class LabelsController\nend\n",
+        "spec/controllers/api/labels_controller_spec.rb": "describe('a') { }\n",
+        "Client/Carts/Basket.cs": "namespace Client;\npublic class Basket { }\n",
+        "Web/Carts/Basket.cs": "namespace Web;\npublic class Basket { }\n",
+        "tests/Client.UnitTests/BasketTests.cs": "public class BasketTests { }\n",
+        "shop/serializers_/rack.py": "class RackSerializer:\n    pass\n",
+        "shop/serializers_/__init__.py": "",
+        "shop/serializers.py": "from .serializers_.rack import *\n",
+        "shop/tests/test_api.py": "from shop.serializers import RackSerializer\n\nRackSerializer()\n",
+        "shop/proxy.py": "def find_proxy():\n    pass\n",
+        "shop/widgets.py": "from .proxy import find_proxy\n",
+        "shop/tests/test_board.py": "def test():\n    patch('shop.widgets.find_proxy')\n",
+    }
+    expected = {
+        "shop/users/views.py": ("shop/users/tests/test_views.py",),
+        "app/controllers/api/labels_controller.rb": ("spec/controllers/api/labels_controller_spec.rb",),
+        "Client/Carts/Basket.cs": ("tests/Client.UnitTests/BasketTests.cs",),
+        "shop/serializers_/rack.py": ("shop/tests/test_api.py",),
+        "shop/widgets.py": ("shop/tests/test_board.py",),
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        found = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in expected}
+        assert found == expected
+        for path in ("app/controllers/api/widget/labels_controller.rb", "Web/Carts/Basket.cs"):
+            assert engine.code.impact(ImpactRequest(path, root=str(root))).tests == ()

@@ -23,11 +23,12 @@ from codeinfo.languages.model import FileFacts, ancestors, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
+_TEST_FOLDER = re.compile(rf"{_TEST_MARK.pattern}|\.(?:unit|functional|integration)?tests?$")  # `Shop.UnitTests`
 _TEST_DATA = re.compile(r"(?:^|/)(?:factories|fixtures|support|helpers|mocks|stubs)(?:/|$)")  # used by tests
 _CONTROLLER = re.compile(r"_?controller$")  # often tested from outside, by tests named after what it serves
 _CONTROLLERS = re.compile(r"(?i)^(?:.*/)?controllers?/|^[^/]*/$")
 _FROM_OUTSIDE = re.compile(r"(?i)(?:^|/)(?:features?|requests?|functional|integration|controllers?|acceptance|api)/")
-_PACKAGE_FILES = ("__init__", "index")  # re-export what lies in their folder
+_PACKAGE_FILES = ("__init__", "index", "lib", "mod")  # re-export what lies in their folder
 _PARTS = re.compile(r"[./\\:]+")
 _DAMPING = 0.85
 _ROUNDS = 40  # the values converge to three digits well before
@@ -220,7 +221,8 @@ class Graph(Struct, frozen=True, dict=True):
 
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
-        tests that import it, lie beside it, or share more folder names with it than with the others. Examples and
+        tests that import it, lie beside it or in folders of the same names, or share more folder names with it than
+        with the others. Examples and
         documents of that name count only if they are nearer to the test."""
         stem, folder, base = stem_of(path), path.rpartition("/")[0], _base(path)
         facts = self.files.get(path)
@@ -235,7 +237,7 @@ class Graph(Struct, frozen=True, dict=True):
             if _TEST_DATA.search(own) or (own != folder and FOR_TESTS.search(test)):
                 continue
             rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
-            is_meant = own == folder or is_nearest or all(one == folder for one in rivals)
+            is_meant = own == folder or is_nearest or _is_mirrored(own, folder) or all(one == folder for one in rivals)
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
             is_meant = is_meant and lies_below(path, tested_folder(own))
@@ -285,7 +287,8 @@ class Graph(Struct, frozen=True, dict=True):
         names = {*self.files[path].exports, "*"} if path in self.files else {"*"}
         for edge in self.edges_to(path):
             yield edge.source
-            through = self.edges_to(edge.source) if stem_of(edge.source) in _PACKAGE_FILES else ()
+            passes_on = edge.names == ("*",) or stem_of(edge.source) in _PACKAGE_FILES
+            through = self.edges_to(edge.source) if passes_on else ()
             yield from (one.source for one in through if not names.isdisjoint(one.names))
 
     def tests_behind(self, test: str, path: str) -> list[str]:
@@ -365,9 +368,15 @@ def tested_folder(folder: str) -> str:
     return next(filter(is_shipped_folder, ancestors(folder)), "")
 
 
+def _is_mirrored(own: str, folder: str) -> bool:
+    """Whether the path of a folder of tests is that of another one: `spec/models/shop` of `app/models/shop`."""
+    names = "/".join(part for part in own.split("/") if _TEST_MARK.sub("", part.strip("_").lower()))
+    return bool(names) and f"/{folder}".endswith(f"/{names}")
+
+
 def _count_shared(folder: str, other: str) -> int:
-    """How many folders of two paths share a name, counting `admin_tests` and `admin` as equal."""
-    names, others = ({_TEST_MARK.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
+    """How many folders of two paths share a name, counting `admin_tests`, `admin.unittests` and `admin` as equal."""
+    names, others = ({_TEST_FOLDER.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
     return len(names & others)
 
 

@@ -382,6 +382,8 @@ def _find_extensions(index: CodeIndex, unit: Unit, use: Reference, owners: Value
 def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """What a string names by its whole path: `"shop.cart.Cart"`, `patch("shop.cart.Cart.add")`."""
     path = f"{use.receiver.removeprefix(_LITERAL).lstrip('.')}.{use.name}"
+    if unit.facts.rules.names.constants and path.lstrip(".")[:1].isupper():  # `class Shop::Cart` names Shop
+        return _resolve_bare(index, unit, replace(use, name=path.lstrip("."), receiver=""))
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER
     found = [

@@ -342,7 +342,8 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
     for written in unit.imports:
         # `mod x;` shows its macros at most.
         is_declared = unit.facts.rules.imports.paths and not written.names and not written.reexport
-        if not (written.reexport or is_declared or (is_package and not written.timing)):
+        is_opened = written.names == ("*",) and unit.facts.rules.names.dotted_modules  # Python passes all of it on
+        if not (written.reexport or is_declared or is_opened or (is_package and not written.timing)):
             continue
         if edge.target not in {target.path for target in index.outcome(unit.facts, written).targets}:
             continue

@@ -129,7 +129,7 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
     `imports` belong to the import: `alias Shop.Store.{Price, Tax}` does not use `Shop.Store`."""
     found: dict[str, int] = {}
     for line, use in _uses_outside(text, imports):
-        parts = use.rpartition("|")[2].strip(".").split(".")
+        parts = [] if use.startswith('""|') else use.rpartition("|")[2].strip(".").split(".")
         capitalised = list(takewhile(lambda part: part[:1].isupper() and not part.endswith("("), parts))
         if capitalised:
             found.setdefault(".".join(capitalised), line)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from codeinfo.cache import group_by_key
 from codeinfo.graph.uses import pack_code
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
@@ -80,12 +81,15 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
     imports = time_imports(imports_of(found, tree.root_node, source, layers.code, language), scopes, types_only)
     if get_language(language).imports.types_elided:
         imports = _mark_dropped(imports, tree.root_node, source)
+    rules = get_language(language).names
+    more_uses = [*key_uses(found, source), *quoted_names(found, source, GRAMMARS[language].names_in_strings)]
+    more_uses += opened_names(symbols, source) if rules.constants else ()
     packed = pack_code(
         layers.names,
         language,
         within,
         [symbol.definition.qualified for symbol in symbols],
-        key_uses(found, source, GRAMMARS[language].names_in_strings),
+        group_by_key(more_uses),
         bound_rows(found, source, within),
         imports,
     )
@@ -316,20 +320,29 @@ def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
     return rows
 
 
-def key_uses(found: Scan, source: Source, in_strings: re.Pattern[str] | None = None) -> dict[int, list[str]]:
-    """Fields named where a value of their type is written, `Pool{size: 3}`, and definitions that strings may name."""
-    uses: dict[int, list[str]] = {}
+def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
+    """Fields named where a value of their type is written, with their lines: `Pool{size: 3}`."""
     names: dict[str, str] = {}
     for start, end, owner in found.keys:
         if owner not in names:
             name = owner.lstrip("&*").replace("::", ".")
             names[owner] = name if name.replace(".", "").isidentifier() else ""
         if names[owner] and end - start > 1:
-            uses.setdefault(source.line_of(start), []).append(f"{names[owner]}{{}}|.{source.text[start:end]}")
-    for start, end in found.strings if in_strings is not None else ():
-        if named := in_strings.fullmatch(source.text, start, end):
-            uses.setdefault(source.line_of(start), []).append(f'""|.{named[0]}')
-    return uses
+            yield source.line_of(start), f"{names[owner]}{{}}|.{source.text[start:end]}"
+
+
+def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
+    """What whole strings may name: `"shop.cart.Cart"`."""
+    for start, end in found.strings if named is not None else ():
+        if named is not None and named.fullmatch(source.text, start, end):
+            yield source.line_of(start), f'""|.{source.text[start:end]}'
+
+
+def opened_names(symbols: Sequence[Symbol], source: Source) -> Iterator[tuple[int, str]]:
+    """What `class Shop::Cart` names besides what it defines. It needs no file, so it is written as in a string."""
+    for start, end in (span for symbol in symbols for span in symbol.name_spans):
+        if owner := source.text[start:end].rpartition("::")[0].lstrip(":"):
+            yield source.line_of(start), f'""|.{owner.replace("::", ".")}'
 
 
 # --- symbols ----------------------------------------------------------------------------------------------------------
@@ -371,7 +384,6 @@ class _SymbolReader:
         self.syntax: Syntax = GRAMMARS[language]
         rules = get_language(language)
         self.import_call = re.compile(rules.imports.calls) if rules.names.default_exports else None
-        self.uses_owner = rules.names.default_exports or rules.names.constants
         is_guessed = rules.imports.headers  # what macros hide is
         self.no_names = _CONDITIONS | self.syntax.keywords if is_guessed else _CONDITIONS
         self.symbols: list[Symbol] = []
@@ -492,8 +504,8 @@ class _SymbolReader:
             symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)
         else:
-            # `View.prototype.render = …` and `class Shop::Cart` define their last name and use the first.
-            last = (span[1] - len(names[-1]), span[1]) if self.uses_owner else span
+            # `View.prototype.render = …` defines its last name and uses the first.
+            last = span if self.import_call is None else (span[1] - len(names[-1]), span[1])
             symbols.append(Symbol(definition, first_line, [last], parent, is_scope))
         if is_scope:
             self.open.append((end, len(symbols) - 1))

@@ -75,7 +75,9 @@ class PythonImports(Resolver):
         defining = [one for one in found if set(one.names).intersection(self._tree.files[one.path].exports)]
         # A package may re-export a class.
         passing = [one for one in found if "/__init__.py" in f"/{one.path}" and one.names and one.names[0][0].isupper()]
-        return tuple((defining or passing[-1:])[:1])
+        # A test may replace what a module has imported.
+        replaced = [one for one in found if one.names and source.is_test]
+        return tuple((defining or passing[-1:] or replaced)[:1])
 
     def _is_own(self, source: model.FileFacts, first: str) -> bool:
         """Whether a package or module of this codebase has the name; a mere folder may share a library's name."""
