@@ -1527,11 +1527,23 @@ def test_impact_reaches_the_users_of_interfaces_and_the_senders_of_messages(tmp_
         "Shop/Desk.cs": "namespace Shop;\npublic class Desk { void Run() { mediator.Send(new Pay(1)); } }\n",
         "Tests/PageTests.cs": "using Shop;\npublic class PageTests { void Adds() { new Page(Fake<ICarts>()); } }\n",
         "Tests/DeskTests.cs": "using Shop;\npublic class DeskTests { void Sends() { new Desk(); } }\n",
+        "till/base.py": "class Till(ABC):\n    def open(self): ...\n",
+        "till/plain.py": "from .base import Till\n\n\nclass PlainTill(Till):\n    def open(self):\n        return 1\n",
+        "till/page.py": "from .base import Till\n\n\ndef show(till: Till):\n    till.open()\n",
+        "go.mod": "module shop\n",
+        "disk/disk.go": "package disk\n\ntype Disk struct{}\n\nfunc (d *Disk) ReadAll() int { return 1 }\n",
+        "store/store.go": "package store\n\ntype Reader interface {\n\tReadAll() int\n}\n",
+        "page/page.go": 'package page\n\nimport "shop/store"\n\n'
+        "func Show(r store.Reader) int {\n\treturn r.ReadAll()\n}\n",
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
         carts = engine.code.impact(ImpactRequest("Shop/Carts.cs", hops=1, root=str(root)))
         handler = engine.code.impact(ImpactRequest("Shop/PayHandler.cs", hops=1, root=str(root)))
+        till = engine.code.impact(ImpactRequest("till/plain.py", root=str(root)))
+        disk = engine.code.impact(ImpactRequest("disk/disk.go", root=str(root)))
+    assert [one.path for one in till.files] == ["till/page.py"]
+    assert [one.path for one in disk.files] == ["page/page.go"]
     assert {one.path: one.via for one in carts.files} == {
         "Shop/Program.cs": "Shop/Carts.cs",
         "Shop/Page.cs": "Shop/ICarts.cs",
@@ -1574,4 +1586,7 @@ def test_tests_in_folders_of_the_same_names_and_behind_files_that_pass_names_on(
         found = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in expected}
         assert found == expected
         for path in ("app/controllers/api/widget/labels_controller.rb", "Web/Carts/Basket.cs"):
-            assert engine.code.impact(ImpactRequest(path, root=str(root))).tests == ()
+            unused = engine.code.impact(ImpactRequest(path, root=str(root)))
+            assert unused.tests == ()
+            note = "no code here names what it offers; a framework may find it by its name or place"
+            assert unused.notes == (note,)

@@ -2101,7 +2101,9 @@ def test_what_strings_name_by_its_whole_path_is_used(tmp_path: Path) -> None:
 def test_parameters_of_tests_use_the_fixtures_of_their_names(tmp_path: Path) -> None:
     fixture = "\n\n@pytest.fixture\ndef client(app):\n    return app\n"
     sources = {
-        "tests/conftest.py": f"import pytest\n\n\n@pytest.fixture(scope='x')\ndef app():\n    return 1\n{fixture}",
+        "app.py": "def make():\n    return 1\n",
+        "tests/conftest.py": "import pytest\nfrom app import make\n\n@pytest.fixture()\ndef app():\n    return make()\n"
+        f"{fixture}",
         "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    pass\n",
         "tests/api/conftest.py": "import pytest\n\n\n@pytest.fixture()\ndef client(client):\n    return client\n",
         "tests/api/test_near.py": "class TestNear:\n    async def test_near(self, client):\n        pass\n",
@@ -2116,6 +2118,10 @@ def test_parameters_of_tests_use_the_fixtures_of_their_names(tmp_path: Path) -> 
             ("tests/api/conftest.py", 5, "resolved"),
             ("tests/test_far.py", 1, "resolved"),
         }
+        impact = engine.code.impact(ImpactRequest(str(tmp_path / "tests/conftest.py"), hops=1))
+        assert [one.path for one in impact.files] == ["tests/api/conftest.py", "tests/test_far.py"]
+        impact = engine.code.impact(ImpactRequest(str(tmp_path / "app.py")))
+        assert impact.tests == ("tests/api/test_near.py", "tests/test_far.py")
 
 
 def test_types_in_annotations_of_several_lines_are_used(tmp_path: Path) -> None:
@@ -2196,3 +2202,27 @@ def test_ruby_finds_classes_by_convention_and_modules_in_the_files_that_open_the
         assert uses(engine, tmp_path, "Account") == {("app/models/user.rb", 2, "resolved")}
         assert uses(engine, tmp_path, "CartsController") == {("config/routes.rb", 2, "resolved")}
         assert uses(engine, tmp_path, "Shop.Cart") == {("app/models/user.rb", 3, "resolved")}
+
+
+def test_the_list_of_what_python_exports_names_it(tmp_path: Path) -> None:
+    sources = {
+        "shop/__init__.py": "from .cart import Cart\n\n__all__ = ['Cart']\n",
+        "shop/cart.py": "__all__ = (\n    'Cart',\n    'lost',\n)\n\n\nclass Cart:\n    pass\n\n\n"
+        "def lost():\n    return ''.lost()\n",
+        "app.py": "from shop import Cart\n\n\ndef run():\n    return Cart()\n",
+        "page.py": "from app import run\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = engine.code.references(RefsRequest("Cart", str(tmp_path))).usages
+        assert [(one.file, one.line) for one in found if one.edge == "EXPORTS"] == [
+            ("shop/__init__.py", 3),
+            ("shop/cart.py", 2),
+        ]
+        assert len(found) == 5
+        lost = engine.code.unused(UnusedRequest(str(tmp_path))).symbols
+        assert [(one.symbol.name, one.used_here) for one in lost] == [("lost", False)]
+        assert uses(engine, tmp_path, "lost") == {("shop/cart.py", 3, "resolved")}
+        impact = engine.code.impact(ImpactRequest("shop/cart.py", root=str(tmp_path)))
+        assert [one.path for one in impact.files] == ["app.py", "page.py"]
+        impact = engine.code.impact(ImpactRequest("page.py", root=str(tmp_path)))
+        assert (impact.total, impact.notes) == (0, ())

@@ -20,7 +20,16 @@ from codeinfo.cache import Cache, Memo, group_by_key
 from codeinfo.files import read_regular
 from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
-from codeinfo.graph.uses import Bindings, UsedNames, dotted_names, import_timing, path_imports, quoted_names, unpack
+from codeinfo.graph.uses import (
+    Bindings,
+    UsedNames,
+    dotted_names,
+    import_timing,
+    path_imports,
+    plain_names,
+    quoted_names,
+    unpack,
+)
 from codeinfo.languages.model import (
     INLINE_TEST,
     MOST_ABOVE,
@@ -29,6 +38,7 @@ from codeinfo.languages.model import (
     Outcome,
     Resolver,
     Tree,
+    ancestors,
     get_language,
     is_config,
     is_marked_test,
@@ -101,6 +111,8 @@ class ImportResolver:
             for name, line in dotted_names(unpack(packed)[0], lines).items():
                 for target in self.of(source).full_name(source, imports, name) if "." in name else ():
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
+        for edge in self._fixture_edges(source, packed):
+            _merge_edge(edges, edge)
         syntax = source.rules.syntax
         for name, line in quoted_names(unpack(packed)[0]) if syntax and syntax.names_in_strings else ():
             for target in self.of(source).quoted(source, name):
@@ -139,6 +151,16 @@ class ImportResolver:
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
             for path, listed in self._used_names(source, visible, names).items()
         ]
+
+    def _fixture_edges(self, source: FileFacts, packed: bytes) -> Iterator[Edge]:
+        """What tests take as parameters from the files of fixtures around them, the nearest first."""
+        shared = source.rules.names.fixtures
+        around = (f"{folder}/{shared}".lstrip("/") for folder in ancestors(source.folder) if shared)
+        files = [path for path in around if path in self.tree and path != source.path] if source.is_test else []
+        offered = {name: path for path in reversed(files) for name in self.tree.files[path].exports}
+        for name, line in plain_names(unpack(packed)[1]) if offered else ():
+            if name in offered:
+                yield Edge(source.path, offered[name], line, (name,), implicit=True)
 
     def _whole_name_edges(self, source: FileFacts, imports: Sequence[Import], names: _OpenNames) -> list[Edge]:
         """Modules used by their full name, which needs no import, or by one that starts with an alias."""

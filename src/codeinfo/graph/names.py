@@ -384,6 +384,8 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     path = f"{use.receiver.removeprefix(_LITERAL).lstrip('.')}.{use.name}"
     if unit.facts.rules.names.constants and path.lstrip(".")[:1].isupper():  # `class Shop::Cart` names Shop
         return _resolve_bare(index, unit, replace(use, name=path.lstrip("."), receiver=""))
+    if use.receiver == _LITERAL and use.role != "call" and unit.facts.rules.names.dotted_modules:
+        return _resolve_bare(index, unit, replace(use, receiver="", within=""))  # `__all__` lists it
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER
     found = [

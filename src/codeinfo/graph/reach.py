@@ -13,8 +13,8 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
 from codeinfo.graph.references import INTERFACES, is_default_export, is_registered, other_names, symbol_info
-from codeinfo.graph.scopes import find_bases, find_import, resolve_bare
-from codeinfo.graph.uses import UsedNames, references_to
+from codeinfo.graph.scopes import find_bases, find_import, find_overridden, last_names, resolve_bare
+from codeinfo.graph.uses import LISTED, UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
@@ -142,11 +142,19 @@ def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> c
         files=tuple(files[: request.limit]),
         tests=_tests_to_run(index, path, files),
         is_complete=len(files) <= request.limit and is_read,
-        notes=() if is_read else (f"imports of {facts.language} are not read: what uses this file is not known",),
+        notes=_notes_on_impact(facts, is_read=is_read, is_used=bool(files)),
     )
 
 
+def _notes_on_impact(facts: FileFacts, *, is_read: bool, is_used: bool) -> tuple[str, ...]:
+    if not is_read:
+        return (f"imports of {facts.language} are not read: what uses this file is not known",)
+    is_found = not is_used and facts.exports and is_product(facts.path, FileKind(facts.kind))
+    return ("no code here names what it offers; a framework may find it by its name or place",) if is_found else ()
+
+
 _MOST_IMPLEMENTING = 3  # types; an interface of more is a kind of plug-in
+_ABSTRACT = frozenset({"ABC", "Protocol"})  # bases of what is an interface in Python
 _MOST_HEADER_LINES = 30  # of a class with the parameters of its constructor
 _HANDLED = re.compile(r"\b\w*(?:Handler|Consumer|Subscriber|Listener)<\s*([A-Z]\w*)")
 _MOST_INDIRECT = 12  # tests of users or subtypes: for more, the whole suite is to be run
@@ -231,7 +239,8 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
     while open_names:
         for use in references_to(uses, open_names.pop()):
             text = lines.get(use.line, "")
-            is_check = unit.facts.rules.imports.qualified and text.startswith("var _ ")  # `var _ Store = &Disk{}`
+            # `var _ Store = &Disk{}`, `__all__ = ["Store"]`
+            is_check = use.receiver == LISTED or (unit.facts.rules.imports.qualified and text.startswith("var _ "))
             if not is_check and find_import(unit, use, text) is None:
                 around = known.intersection(use.within.split("."))
                 if not around or any(len(name) == 1 for name in around):
@@ -273,24 +282,36 @@ def _dispatching(index: CodeIndex, border: Border) -> Border:
     found: dict[str, set[str]] = {}
     for path, names in border.items():
         unit = index.unit(path)
-        types = [one for one in unit.by_qualified.values() if one.is_type and one.kind not in INTERFACES]
-        for one in types if path not in index.graph.tests else ():
-            if not names.isdisjoint((one.name, one.qualified)):
-                bases = find_bases(index, SymbolId(path, unit.without_namespace(one.qualified)))
-                sent = [*filter(partial(_is_dispatched, index), bases), *_find_messages(index, unit, one)]
-                for symbol in sent:
-                    if symbol.path not in border:
-                        found.setdefault(symbol.path, set()).add(symbol.qualified)
+        for qualified, one in unit.by_qualified.items() if path not in index.graph.tests else ():
+            above: Sequence[SymbolId] = ()
+            if one.is_type and one.kind not in INTERFACES and not names.isdisjoint((one.name, qualified)):
+                above = find_bases(index, SymbolId(path, qualified))
+                above = [*filter(partial(_is_dispatched, index), above), *_find_messages(index, unit, one)]
+            elif one.kind == "method" and unit.facts.rules.names.structural and _is_rare(index, one.name):
+                above = [method.owner for method in find_overridden(index, SymbolId(path, qualified))]
+            for symbol in above:
+                if symbol.path not in border:
+                    found.setdefault(symbol.path, set()).add(symbol.qualified)
     return {path: frozenset(names) for path, names in found.items()}
 
 
 def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
-    """Whether calls of an interface reach one of few types."""
+    """Whether calls of an interface or of an abstract class reach one of few types."""
     definition = index.definition(base)
-    if definition is None or definition.kind not in INTERFACES:
+    if definition is None or not (definition.kind in INTERFACES or _is_abstract(definition)):
         return False
     users = (edge.source for edge in index.graph.users(base.path))
     return sum(1 for user in users if _extends(index, user, base.path)) <= _MOST_IMPLEMENTING
+
+
+def _is_abstract(definition: Definition) -> bool:
+    is_marked = re.search(r"\babstract\b", definition.signature.partition(definition.name)[0]) is not None
+    return is_marked or not _ABSTRACT.isdisjoint(last_names(definition.bases))
+
+
+def _is_rare(index: CodeIndex, method: str) -> bool:
+    """Whether few types have a method: in Go each of them may implement an interface that has it."""
+    return len(index.files_defining(method) - index.graph.tests) <= 1 + _MOST_IMPLEMENTING
 
 
 def _find_messages(index: CodeIndex, unit: Unit, handler: Definition) -> list[SymbolId]:
@@ -362,7 +383,7 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     unit = index.unit(edge.source)
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
-    return any(find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
+    return any(use.receiver != LISTED and find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
 
 
 # --- unused exports ------------------------------------------------------------------------------------------------
@@ -567,7 +588,9 @@ _PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
 
 
 def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition) -> bool:
-    """Whether a file of JavaScript names a definition in nothing but an `export { … }`."""
+    """Whether a file names a definition in nothing but an `export { … }` of JavaScript or `__all__` of Python."""
+    if file.rules.names.dotted_modules:
+        return all(use.receiver == LISTED for use in references_to(index.uses(file.file_id), definition.name))
     if not file.rules.names.default_exports:
         return False
     text = index.lines(file.file_id).whole_text()

@@ -158,6 +158,14 @@ def quoted_names(text: str) -> Iterator[tuple[str, int]]:
             yield name, line
 
 
+def plain_names(bound: str) -> Iterator[tuple[str, int]]:
+    """Names that are bound to nothing, or only to a type, each with its line, as parameters are."""
+    for row in bound.split("\n") if bound else ():
+        line, _, _, name, text = row.split("\t", 4)
+        if text[:1] in ("", ":"):
+            yield name, int(line)
+
+
 def _uses_outside(text: str, lines: Collection[int]) -> Iterator[tuple[int, str]]:
     """Every use as written, with its line, except on some lines."""
     for row in text.split("\n")[1:]:
@@ -480,6 +488,7 @@ _LOADED = re.compile(r"(?:await\s+)?(import\(|require\()\s*[\"'`].*", re.DOTALL)
 _MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
 _BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # none of these is a function
 _UNKNOWN_RECEIVER = "?"
+LISTED = '""'  # the receiver of what a string names alone, as the list of a file's exports does
 _BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of something that is not a plain name
 
 

@@ -332,10 +332,11 @@ def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
 
 
 def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
-    """What whole strings may name: `"shop.cart.Cart"`."""
+    """What whole strings may name: `"shop.cart.Cart"`, `__all__ = ["Cart"]`."""
     for start, end in found.strings if named is not None else ():
         if named is not None and named.fullmatch(source.text, start, end):
             yield source.line_of(start), f'""|.{source.text[start:end]}'
+    yield from ((source.line_of(start), f'""|.{source.text[start:end]}') for start, end in found.listed)
 
 
 def opened_names(symbols: Sequence[Symbol], source: Source) -> Iterator[tuple[int, str]]:

@@ -143,6 +143,7 @@ class Scan(Struct):
     strings: Spans = field(default_factory=list)
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
+    listed: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
     shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
     quoted: set[int] = field(default_factory=set)  # where strings begin that are types
@@ -165,6 +166,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "string": found.strings,
         "import": found.imports,
         "exports": found.exports,
+        "listed": found.listed,
     }
     owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by position
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):

@@ -47,3 +47,5 @@
 (type (_ (type_parameter (type (string (string_content) @quoted)))))
 (subscript value: [(identifier) @generic (attribute attribute: (identifier) @generic)] . subscript: (string (string_content) @quoted)
   (#any-of? @generic "Annotated" "ForwardRef" "List" "Optional" "Sequence" "Type" "Union" "list" "type"))
+(assignment left: (identifier) @list right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))]
+  (#eq? @list "__all__"))
