@@ -2104,7 +2104,8 @@ def test_parameters_of_tests_use_the_fixtures_of_their_names(tmp_path: Path) -> 
         "app.py": "def make():\n    return 1\n",
         "tests/conftest.py": "import pytest\nfrom app import make\n\n@pytest.fixture()\ndef app():\n    return make()\n"
         f"{fixture}",
-        "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    pass\n",
+        "tests/test_far.py": "def test_far(client, app):\n    client.get()\n\n\ndef helper(client):\n    pass\n\n\n"
+        "def test_own():\n    client = 1\n",
         "tests/api/conftest.py": "import pytest\n\n\n@pytest.fixture()\ndef client(client):\n    return client\n",
         "tests/api/test_near.py": "class TestNear:\n    async def test_near(self, client):\n        pass\n",
     }

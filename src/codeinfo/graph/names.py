@@ -155,7 +155,9 @@ def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> Meaning:
     """What pytest passes as a parameter to a test or a fixture: the nearest fixture of its name, in the class, in the
     file, or in the `conftest.py` of a folder around."""
     shared, asking = unit.facts.rules.names.fixtures, unit.by_qualified.get(use.within)
-    if not shared or asking is None or not (asking.name.startswith("test") or is_fixture(index, unit, use.within)):
+    if not shared or asking is None or not list(_words(asking.signature.partition("(")[2], use.name)):
+        return []
+    if not (asking.name.startswith("test") or is_fixture(index, unit, use.within)):
         return []
     outer = use.within.rpartition(".")[0]
     own = [SymbolId(unit.facts.path, f"{scope}.{use.name}") for scope in enclosing_names(outer)]

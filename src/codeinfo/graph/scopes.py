@@ -64,9 +64,10 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     rows = [row for row in rows if _is_same_body(unit, row, use.line) and not _binds_import(unit, row)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
-    # A parameter may share its function's name, or also be a field.
-    defined = [one for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"}]
-    is_defined = any(one.start_line == row.line and one.qualified != row.scope for row in rows for one in defined) or (
+    # A parameter may share its method's name, or also be a field; in Python a fixture may extend the one of its name.
+    named = (one for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"})
+    defined = {one.start_line: one.qualified if unit.facts.rules.names.fixtures else "" for one in named}
+    is_defined = any(row.line in defined and row.scope != (defined[row.line] or None) for row in rows) or (
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
     return [] if is_defined else rows
