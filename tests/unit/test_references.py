@@ -2136,12 +2136,15 @@ def test_types_in_annotations_of_several_lines_are_used(tmp_path: Path) -> None:
 
 def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: Path) -> None:
     sources = {
-        "Cargo.toml": '[workspace]\nmembers = ["kit", "shop"]\n',
+        "Cargo.toml": '[workspace]\nmembers = ["kit", "shop", "app"]\n',
         "kit/Cargo.toml": '[package]\nname = "kit"\n',
         "kit/src/lib.rs": "pub mod cart;\n",
         "kit/src/cart.rs": "pub const MOST: u32 = 1;\n\n#[macro_export]\nmacro_rules! make { () => {} }\n",
         "shop/Cargo.toml": '[package]\nname = "shop"\n[dependencies]\nkit = { path = "../kit" }\n',
-        "shop/src/lib.rs": "pub use kit;\nmod graph;\nmod order;\n",
+        "shop/src/lib.rs": "pub use kit;\nmod graph;\nmod order;\nmod till;\n",
+        "shop/src/till.rs": "mod test {\n    #[test]\n    fn run() {}\n}\n",
+        "app/Cargo.toml": '[package]\nname = "app"\n[dependencies]\nshop = { path = "../shop" }\n',
+        "app/src/main.rs": "use shop::kit;\nuse kit::cart::MOST;\n\nfn main() { MOST; }\n",
         "shop/src/order.rs": "use crate::{\n    graph::build::Edge, // the\n    kit::cart::MOST,\n};\n"
         "use kit::make;\n\n"
         "pub enum Shape {\n    Round,\n}\n\nmod names {\n    pub const FIRST: u32 = 1;\n}\n\n"
@@ -2150,7 +2153,13 @@ def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: P
         "shop/src/graph/build.rs": "use super::Node;\n\npub struct Edge(Node);\n",
     }
     expected = {
-        "MOST": {("shop/src/order.rs", 3), ("shop/src/order.rs", 19)},
+        "MOST": {
+            ("shop/src/order.rs", 3),
+            ("shop/src/order.rs", 19),
+            ("app/src/main.rs", 2),
+            ("app/src/main.rs", 4),
+        },
+        "shop/src/till.rs::test": set(),
         "Edge": {("shop/src/order.rs", 2), ("shop/src/order.rs", 15)},
         "Node": {("shop/src/graph/build.rs", 1), ("shop/src/graph/build.rs", 3)},
         "make": {("shop/src/order.rs", 5)},
@@ -2197,6 +2206,7 @@ def test_ruby_finds_classes_by_convention_and_modules_in_the_files_that_open_the
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "Shop") == {
+            ("app/models/user.rb", 3, "resolved"),
             ("lib/shop/cart.rb", 1, "resolved"),
             ("lib/shop/cart.rb", 3, "resolved"),
         }
@@ -2227,3 +2237,48 @@ def test_the_list_of_what_python_exports_names_it(tmp_path: Path) -> None:
         assert [one.path for one in impact.files] == ["app.py", "page.py"]
         impact = engine.code.impact(ImpactRequest("page.py", root=str(tmp_path)))
         assert (impact.total, impact.notes) == (0, ())
+
+
+def test_the_body_of_a_class_of_python_uses_its_names(tmp_path: Path) -> None:
+    source = (
+        "class Kinds:\n    GREEN = 1\n    ALL = (\n        GREEN,\n    )\n\n    def run(self):\n        return GREEN\n"
+    )
+    with indexed(tmp_path, {"shop.py": source}) as engine:
+        assert uses(engine, tmp_path, "Kinds.GREEN") == {("shop.py", 4, "resolved")}
+
+
+def test_a_string_names_a_member_of_what_stands_before_it(tmp_path: Path) -> None:
+    sources = {
+        "shop/__init__.py": "",
+        "shop/signals.py": "from .paths import make_paths\n\n\ndef run():\n    make_paths()\n",
+        "shop/paths.py": "def make_paths():\n    return 1\n",
+        "tests/test_shop.py": "from shop import signals\n\n\ndef test(monkeypatch, other):\n"
+        "    with patch.object(signals, 'make_paths'):\n        monkeypatch.setattr(signals, 'make_paths', 1)\n"
+        "        getattr(other, 'make_paths')\n        other.find(signals, 'make_paths')\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = {(path, line) for path, line, _ in uses(engine, tmp_path, "make_paths")}
+    assert found == {
+        ("shop/signals.py", 1),
+        ("shop/signals.py", 5),
+        ("tests/test_shop.py", 5),
+        ("tests/test_shop.py", 6),
+    }
+
+
+def test_strings_of_ruby_name_constants_by_their_paths(tmp_path: Path) -> None:
+    sources = {
+        "app/models/channel/email.rb": "class Channel::Email\n  MOST = 1\nend\n",
+        "app/models/inbox.rb": "class Inbox\n  def email? = channel_type == 'Channel::Email'\nend\n",
+        "spec/requests/mail_spec.rb": "RSpec.describe '::Channel::Email' do\n"
+        "  stub_const('Channel::Email::MOST', 2)\n  puts 'Email'\nend\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Channel.Email") == {
+            ("app/models/inbox.rb", 2, "resolved"),
+            ("spec/requests/mail_spec.rb", 1, "resolved"),
+            ("spec/requests/mail_spec.rb", 2, "resolved"),
+        }
+        assert uses(engine, tmp_path, "MOST") == {("spec/requests/mail_spec.rb", 2, "resolved")}
+        impact = engine.code.impact(ImpactRequest(str(tmp_path / "app/models/channel/email.rb")))
+    assert impact.tests == ("spec/requests/mail_spec.rb",)

@@ -47,7 +47,7 @@ from codeinfo.languages.model import (
     may_have_inline_tests,
     nearest_all,
 )
-from codeinfo.languages.modules import whole_module
+from codeinfo.languages.modules import longer_path, whole_module
 from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
@@ -97,6 +97,8 @@ class ImportResolver:
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
             outcome = self.of(source).resolve(source, written)
+            if outcome.status == "external" and rules.paths and (longer := longer_path(written, imports)):
+                written, outcome = longer, self.of(source).resolve(source, longer)
             if outcome.status != "internal":
                 loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
                 continue

@@ -57,6 +57,8 @@ from codeinfo.graph.scopes import (
 from codeinfo.graph.uses import (
     DECORATOR,
     FIELD,
+    LITERAL,
+    MENTIONED,
     RETURNS,
     UNDERLYING,
     Links,
@@ -75,7 +77,6 @@ _SEPARATORS = re.compile(r"::|\\")
 _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
 _ABSOLUTE = re.compile(r"\A(?:\?|php)?\.(?=[A-Z])")  # `\Shop\Cart`, also as the first word behind `<?php`
 _ALSO_IN_WORDS = ("_", "$")
-_LITERAL = '""'
 _PATH = re.compile(r"[\w$.]+")
 _EXTENDED = re.compile(r"\(\s*this\s+(?:(?:in|ref|scoped) )*([\w.]+)")
 _FIXTURE = re.compile(r"(?:\w+\.)?fixture\b")
@@ -104,7 +105,7 @@ _UNKNOWN = Resolution(possible=True)
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     found, rules = _resolve(index, unit, use), unit.facts.rules.names
-    if rules.calls == "macro" and any(_is_unmarked_macro(index, unit, use, one) for one in found.symbols):
+    if rules.calls == "macro" and any(_is_unmarked(index, unit, use, one) for one in found.symbols):
         found = _OTHER
     if not found.symbols and rules.inline_modules and use.role != "call":
         declared = _find_declared_module(index, unit, use)
@@ -116,12 +117,12 @@ def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     return Resolution(fitting, proof=found.proof) if fitting else found
 
 
-def _is_unmarked_macro(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
-    """Whether a name is that of a macro of Rust without its `!`, outside of imports: in an attribute
-    (`#[command(…)]`), or a variable, it means something else."""
+def _is_unmarked(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
+    """Whether a name is that of a macro of Rust without its `!`, or of a module without its `::`, outside of imports:
+    in an attribute (`#[command(…)]`, `#[test]`), or a variable, it means something else."""
     definition, text = index.definition(meant), index.lines(unit.facts.file_id).get(use.line, "")
-    is_macro = definition is not None and definition.kind == "macro" and f"{use.name}!" not in text
-    return is_macro and find_import(unit, use, text) is None
+    mark = {"macro": "!", "module": "::"}.get(definition.kind, "") if definition is not None else ""
+    return bool(mark) and f"{use.name}{mark}" not in text and find_import(unit, use, text) is None
 
 
 def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -130,6 +131,9 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         use = replace(use, receiver=_ABSOLUTE.sub("", use.receiver))
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
+    if use.receiver.startswith(MENTIONED):
+        found = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
+        return found if found.symbols else _OTHER
     if rules.whole_modules:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
@@ -331,7 +335,7 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
 
 
 def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    if use.receiver.startswith(_LITERAL):
+    if use.receiver.startswith(LITERAL):
         return _resolve_quoted(index, unit, use)
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = find_local(index, unit, first, use, before=True)
@@ -383,10 +387,10 @@ def _find_extensions(index: CodeIndex, unit: Unit, use: Reference, owners: Value
 
 def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """What a string names by its whole path: `"shop.cart.Cart"`, `patch("shop.cart.Cart.add")`."""
-    path = f"{use.receiver.removeprefix(_LITERAL).lstrip('.')}.{use.name}"
-    if unit.facts.rules.names.constants and path.lstrip(".")[:1].isupper():  # `class Shop::Cart` names Shop
+    path = f"{use.receiver.removeprefix(LITERAL).lstrip('.')}.{use.name}"
+    if unit.facts.rules.names.constants and path.lstrip(".")[:1].isupper():
         return _resolve_bare(index, unit, replace(use, name=path.lstrip("."), receiver=""))
-    if use.receiver == _LITERAL and use.role != "call" and unit.facts.rules.names.dotted_modules:
+    if use.receiver == LITERAL and use.role != "call" and unit.facts.rules.names.dotted_modules:
         return _resolve_bare(index, unit, replace(use, receiver="", within=""))  # `__all__` lists it
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER

@@ -14,7 +14,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
 from codeinfo.graph.references import INTERFACES, is_default_export, is_registered, other_names, symbol_info
 from codeinfo.graph.scopes import find_bases, find_import, find_overridden, last_names, resolve_bare
-from codeinfo.graph.uses import LISTED, UsedNames, references_to
+from codeinfo.graph.uses import LITERAL, UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
@@ -240,7 +240,7 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
         for use in references_to(uses, open_names.pop()):
             text = lines.get(use.line, "")
             # `var _ Store = &Disk{}`, `__all__ = ["Store"]`
-            is_check = use.receiver == LISTED or (unit.facts.rules.imports.qualified and text.startswith("var _ "))
+            is_check = use.receiver == LITERAL or (unit.facts.rules.imports.qualified and text.startswith("var _ "))
             if not is_check and find_import(unit, use, text) is None:
                 around = known.intersection(use.within.split("."))
                 if not around or any(len(name) == 1 for name in around):
@@ -383,7 +383,7 @@ def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     unit = index.unit(edge.source)
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
-    return any(use.receiver != LISTED and find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
+    return any(use.receiver != LITERAL and find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
 
 
 # --- unused exports ------------------------------------------------------------------------------------------------
@@ -590,7 +590,7 @@ _PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
 def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition) -> bool:
     """Whether a file names a definition in nothing but an `export { … }` of JavaScript or `__all__` of Python."""
     if file.rules.names.dotted_modules:
-        return all(use.receiver == LISTED for use in references_to(index.uses(file.file_id), definition.name))
+        return all(use.receiver == LITERAL for use in references_to(index.uses(file.file_id), definition.name))
     if not file.rules.names.default_exports:
         return False
     text = index.lines(file.file_id).whole_text()

@@ -32,7 +32,7 @@ from codeinfo.graph.scopes import (
     resolve_imported,
     takes_module,
 )
-from codeinfo.graph.uses import LISTED, all_references, references_to
+from codeinfo.graph.uses import LITERAL, all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
 from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
@@ -696,7 +696,7 @@ def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     if written := find_import(unit, use, text):
         return "EXPORTS" if written.reexport else "IMPORTS"
-    if use.receiver == LISTED:
+    if use.receiver == LITERAL:
         return "EXPORTS"
     is_behind = text.lstrip().startswith((")", ":"))  # a constructor's parameters, which may span many lines
     for definition in unit.definitions:

@@ -27,7 +27,7 @@ from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, nearest_all
-from codeinfo.languages.modules import whole_module
+from codeinfo.languages.modules import longer_path, whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
@@ -97,6 +97,9 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
     """What a name without a receiver means inside `within`."""
     if unit.facts.rules.names.constants and name[:1].isupper():
         return _resolve_constant(index, name, within)
+    around = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
+    if around is not None and around.is_type and f"{within}.{name}" in unit.by_qualified:
+        return [SymbolId(unit.facts.path, f"{within}.{name}")]
     for scope in enclosing_names(unit.without_namespace(within)):
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
@@ -415,6 +418,9 @@ def _read_sources(index: CodeIndex, unit: Unit, imports: Sequence[Import], name:
 def _sources_of(index: CodeIndex, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
     """The names that an import brings into a file, and where from."""
     outcome = index.outcome(unit.facts, written)
+    if outcome.status == "external" and unit.facts.rules.imports.paths:
+        written = longer_path(written, unit.imports) or written
+        outcome = index.outcome(unit.facts, written)
     if outcome.package:
         (name,) = unit.facts.rules.imports.bound(replace(written, names=()))
         yield name, ModuleId(tuple(target.path for target in outcome.targets), written.module)

@@ -29,6 +29,8 @@ from codeinfo.model import Import, Reference
 from codeinfo.tokens import blank_signs, gaps_for
 
 _BEFORE, _AFTER = "\t .", (" ", "\n", "(", ".", "")
+# What stands before names in strings: whole paths, the names of exports, and what needs no file.
+LITERAL, MENTIONED = '""', "''"
 _SELF = frozenset({"self", "this", "cls", "super", "Self", "static", "parent", "base"})
 _FIRST_BYTES = 1000  # of the text, which hold the import timings
 
@@ -129,7 +131,8 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
     `imports` belong to the import: `alias Shop.Store.{Price, Tax}` does not use `Shop.Store`."""
     found: dict[str, int] = {}
     for line, use in _uses_outside(text, imports):
-        parts = [] if use.startswith('""|') else use.rpartition("|")[2].strip(".").split(".")
+        is_code = not use.startswith((f"{LITERAL}|", f"{MENTIONED}|"))
+        parts = use.rpartition("|")[2].strip(".").split(".") if is_code else []
         capitalised = list(takewhile(lambda part: part[:1].isupper() and not part.endswith("("), parts))
         if capitalised:
             found.setdefault(".".join(capitalised), line)
@@ -152,9 +155,9 @@ def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
 
 def quoted_names(text: str) -> Iterator[tuple[str, int]]:
     """Names with dots that stand in strings, each with its line."""
-    for line, use in _uses_outside(text, ()) if '""|.' in text else ():
+    for line, use in _uses_outside(text, ()) if f"{LITERAL}|." in text else ():
         receiver, _, name = use.partition("|.")
-        if receiver == '""' and "." in name and "(" not in name:
+        if receiver == LITERAL and "." in name and "(" not in name:
             yield name, line
 
 
@@ -488,7 +491,6 @@ _LOADED = re.compile(r"(?:await\s+)?(import\(|require\()\s*[\"'`].*", re.DOTALL)
 _MADE = re.compile(r"new\s+([\w$.]+)(?:\(.*\))?", re.DOTALL)
 _BEFORE_VALUES = frozenset({"return", "await", "yield", "throw", "echo", "case", "else"})  # none of these is a function
 _UNKNOWN_RECEIVER = "?"
-LISTED = '""'  # the receiver of what a string names alone, as the list of a file's exports does
 _BEHIND = re.compile(r"[)\]}\"'`]\.")  # a member of something that is not a plain name
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
-from codeinfo.graph.uses import pack_code
+from codeinfo.graph.uses import LITERAL, MENTIONED, pack_code
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
@@ -332,18 +332,21 @@ def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
 
 
 def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
-    """What whole strings may name: `"shop.cart.Cart"`, `__all__ = ["Cart"]`."""
+    """What whole strings may name: `"shop.cart.Cart"`, `__all__ = ["Cart"]`, `setattr(cart, "total", 1)`."""
     for start, end in found.strings if named is not None else ():
         if named is not None and named.fullmatch(source.text, start, end):
-            yield source.line_of(start), f'""|.{source.text[start:end]}'
-    yield from ((source.line_of(start), f'""|.{source.text[start:end]}') for start, end in found.listed)
+            yield source.line_of(start), f"{LITERAL}|.{source.text[start:end].lstrip(':').replace('::', '.')}"
+    yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in found.listed)
+    for start, name in found.members:
+        if name.replace(".", "").isidentifier():
+            yield source.line_of(start), f"{MENTIONED}|.{name}"
 
 
 def opened_names(symbols: Sequence[Symbol], source: Source) -> Iterator[tuple[int, str]]:
-    """What `class Shop::Cart` names besides what it defines. It needs no file, so it is written as in a string."""
+    """What `class Shop::Cart` names besides what it defines."""
     for start, end in (span for symbol in symbols for span in symbol.name_spans):
         if owner := source.text[start:end].rpartition("::")[0].lstrip(":"):
-            yield source.line_of(start), f'""|.{owner.replace("::", ".")}'
+            yield source.line_of(start), f"{MENTIONED}|.{owner.replace('::', '.')}"
 
 
 # --- symbols ----------------------------------------------------------------------------------------------------------

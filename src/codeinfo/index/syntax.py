@@ -143,6 +143,7 @@ class Scan(Struct):
     strings: Spans = field(default_factory=list)
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
+    members: list[tuple[int, str]] = field(default_factory=list)  # `setattr(cart, "total", 1)`: offset, `cart.total`
     listed: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
     shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
@@ -179,6 +180,10 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             continue
         if "bind" in captures:
             _add_bound(found, source, captures)
+            continue
+        if "member" in captures:
+            owner, (start, end) = source.node_text(captures["of"][0]), source.span(captures["member"][0])
+            found.members.append((start, f"{owner}.{source.text[start:end]}"))
             continue
         if "key" in captures:
             _add_key(found, source, captures, owners)

@@ -192,6 +192,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     # a bare name, in its file (`resolve_bare`)
     explicit: bool = False  # a bare name that neither a scope nor an import explains is a local variable or a built-in
     implicit_self: bool = False  # members are in scope by their bare name; otherwise they need a receiver
+    class_scope: bool = False  # the body of a class sees its own names, and the functions in it do not
     constants: bool = False  # a capitalised name is looked up in the enclosing modules, which any file may reopen
     tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
     inline_modules: bool = False  # modules may be written inside a file

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 
@@ -148,6 +148,17 @@ def _rust_paths(written: str) -> Iterator[tuple[str, str, int]]:
 def _rust_path(prefix: str, item: str) -> tuple[str, str]:
     name, *alias = model.AS.split(item.strip(), maxsplit=1)
     return (prefix + name).removeprefix("::"), alias[0].strip() if alias else ""
+
+
+def longer_path(written: Import, imports: Iterable[Import]) -> Import | None:
+    """An import whose path starts with what another one binds, with the whole path: `use kit::cart; use cart::MOST`."""
+    first, _, rest = written.module.partition("::")
+    for one in imports:
+        start = "::".join((one.module, *one.names))
+        bound = one.alias or start.rpartition("::")[2]
+        if bound == first and one is not written and start != first:
+            return replace(written, module="::".join(filter(None, (start, rest))))
+    return None
 
 
 class RustImports(Resolver):
@@ -424,6 +435,9 @@ class RubyImports(Resolver):
                     return (one,)
         return ()
 
+    def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
+        return tuple(model.Target(path, self._tree.files[path].exports) for path in self.whole(source, name))
+
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         if written.module[0].isupper() or written.module[0] == ":" or "#" in written.module:
             classes = self._of_rails(source, written.module)
@@ -527,6 +541,7 @@ RUBY = model.Language(
         exported=model.without_underscore,
         definers=_by_word(property="attr_accessor attr_reader attr_writer", method="alias_method define_method"),
         bases=ruby_bases,
+        names_in_strings=re.compile(r"(?:::)?[A-Z]\w*(?:::[A-Z]\w*)+"),
     ),
     imports=model.ImportRules(
         calls=(

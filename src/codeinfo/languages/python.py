@@ -167,6 +167,7 @@ PYTHON = model.Language(
     ),
     names=model.NameRules(
         explicit=True,
+        class_scope=True,
         imports_show=True,
         outside="all",
         dotted_modules=True,

@@ -49,3 +49,6 @@
   (#any-of? @generic "Annotated" "ForwardRef" "List" "Optional" "Sequence" "Type" "Union" "list" "type"))
 (assignment left: (identifier) @list right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))]
   (#eq? @list "__all__"))
+(call function: [(identifier) @with (attribute) @with]
+  arguments: (argument_list . [(identifier) (attribute)] @of . (string (string_content) @member))
+  (#match? @with "(^|[.])(patch[.]object|setattr|delattr|getattr|hasattr)$"))
