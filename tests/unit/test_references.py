@@ -2243,8 +2243,11 @@ def test_the_body_of_a_class_of_python_uses_its_names(tmp_path: Path) -> None:
     source = (
         "class Kinds:\n    GREEN = 1\n    ALL = (\n        GREEN,\n    )\n\n    def run(self):\n        return GREEN\n"
     )
-    with indexed(tmp_path, {"shop.py": source}) as engine:
-        assert uses(engine, tmp_path, "Kinds.GREEN") == {("shop.py", 4, "resolved")}
+    page = "from . import rows\n\n\nclass Page:\n    rows = rows.Row()\n"
+    sources = {"shop/kinds.py": source, "shop/rows.py": "class Row:\n    pass\n", "shop/page.py": page}
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Kinds.GREEN") == {("shop/kinds.py", 4, "resolved")}
+        assert uses(engine, tmp_path, "Row") == {("shop/page.py", 5, "resolved")}
 
 
 def test_a_string_names_a_member_of_what_stands_before_it(tmp_path: Path) -> None:
@@ -2253,7 +2256,7 @@ def test_a_string_names_a_member_of_what_stands_before_it(tmp_path: Path) -> Non
         "shop/signals.py": "from .paths import make_paths\n\n\ndef run():\n    make_paths()\n",
         "shop/paths.py": "def make_paths():\n    return 1\n",
         "tests/test_shop.py": "from shop import signals\n\n\ndef test(monkeypatch, other):\n"
-        "    with patch.object(signals, 'make_paths'):\n        monkeypatch.setattr(signals, 'make_paths', 1)\n"
+        "    with patch.object(signals, 'make_paths'):  # für\n        monkeypatch.setattr(signals, 'make_paths', 1)\n"
         "        getattr(other, 'make_paths')\n        other.find(signals, 'make_paths')\n",
     }
     with indexed(tmp_path, sources) as engine:

@@ -97,14 +97,18 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
     """What a name without a receiver means inside `within`."""
     if unit.facts.rules.names.constants and name[:1].isupper():
         return _resolve_constant(index, name, within)
-    around = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
-    if around is not None and around.is_type and f"{within}.{name}" in unit.by_qualified:
-        return [SymbolId(unit.facts.path, f"{within}.{name}")]
     for scope in enclosing_names(unit.without_namespace(within)):
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
     own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
-    return own or _find_in_library(index, unit, name)
+    return own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
+
+
+def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
+    """A name of the class in whose body it is used; `layout = layout.Row()` means another one first."""
+    owner = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
+    is_own = owner is not None and owner.is_type and f"{within}.{name}" in unit.by_qualified
+    return [SymbolId(unit.facts.path, f"{within}.{name}")] if is_own else []
 
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:

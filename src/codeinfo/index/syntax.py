@@ -176,7 +176,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             if role in plain:
                 plain[role] += [node.byte_range for node in nodes]
                 continue
-        if "exporting" in captures and not _EXPORTING.match(source.node_text(captures["exporting"][0])):
+        if any(not _GUARDS[role].match(source.node_text(captures[role][0])) for role in _GUARDS.keys() & captures):
             continue
         if "bind" in captures:
             _add_bound(found, source, captures)
@@ -250,7 +250,14 @@ _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
 _MAX_TEXT = 160  # characters of a type or a value: arguments follow
 _PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<?\\]")  # how a type or a value begins that may lead to a definition
-_EXPORTING = re.compile(r"(?:exports\s*=\s*)?module\.exports(?:\s*=|\Z)")  # assigned to, in CommonJS
+# What the text of some captures must be: a query can only ask that of files in ASCII.
+_GUARDS = {
+    "exporting": re.compile(r"(?:exports\s*=\s*)?module\.exports(?:\s*=|\Z)"),  # assigned to, in CommonJS
+    "generic": re.compile(r"(?:Annotated|ForwardRef|List|Optional|Sequence|Type|Union|list|type)\Z"),
+    "listing": re.compile(r"__all__\Z"),
+    "mixin": re.compile(r"(?:include|prepend)\Z"),
+    "naming": re.compile(r"(?:.*\.)?(?:patch\.object|setattr|delattr|getattr|hasattr)\Z"),
+}
 _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
 

@@ -45,10 +45,7 @@
 (call function: (identifier) @key.of arguments: (argument_list (keyword_argument name: (identifier) @key)))
 (type (string (string_content) @quoted))
 (type (_ (type_parameter (type (string (string_content) @quoted)))))
-(subscript value: [(identifier) @generic (attribute attribute: (identifier) @generic)] . subscript: (string (string_content) @quoted)
-  (#any-of? @generic "Annotated" "ForwardRef" "List" "Optional" "Sequence" "Type" "Union" "list" "type"))
-(assignment left: (identifier) @list right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))]
-  (#eq? @list "__all__"))
-(call function: [(identifier) @with (attribute) @with]
-  arguments: (argument_list . [(identifier) (attribute)] @of . (string (string_content) @member))
-  (#match? @with "(^|[.])(patch[.]object|setattr|delattr|getattr|hasattr)$"))
+(subscript value: [(identifier) @generic (attribute attribute: (identifier) @generic)] . subscript: (string (string_content) @quoted))
+(assignment left: (identifier) @listing right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))])
+(call function: [(identifier) @naming (attribute) @naming]
+  arguments: (argument_list . [(identifier) (attribute)] @of . (string (string_content) @member)))

@@ -17,5 +17,4 @@
 (block (block_parameters (identifier) @bind)) @bind.in
 (do_block (block_parameters (identifier) @bind)) @bind.in
 (assignment left: [(identifier) (instance_variable)] @bind right: (_) @bind.value)
-(body_statement (call !receiver method: (identifier) @mixin arguments: (argument_list [(constant) (scope_resolution)] @embeds))
-  (#any-of? @mixin "include" "prepend"))
+(body_statement (call !receiver method: (identifier) @mixin arguments: (argument_list [(constant) (scope_resolution)] @embeds)))
