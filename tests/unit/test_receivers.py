@@ -11,6 +11,30 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "names of JavaScript that end with a dollar sign": (
+        {
+            "cart.ts": "export const cart$ = 1;\nexport const cart = 2;\n",
+            "use.ts": 'import { cart$ } from "./cart";\nexport const sum = cart$ + 1;\n',
+        },
+        "cart.ts::cart$",
+        {"use.ts:1", "use.ts:2"},
+        0,
+    ),
+    "what is new in Kotlin": (
+        {
+            "Cart.kt": "package shop\n\nclass Cart {\n    fun total() {}\n}\n",
+            "Field.kt": "package shop\n\nclass Screen(\n    private val cart: Cart,\n) : Model() {\n\n"
+            "    val state: Flow<Int>\n        field = MutableFlow<Int>(1)\n\n    fun show() {\n        cart.total()\n"
+            '        log { "on ${cart.name}" }\n    }\n}\n',
+            "Name.kt": "package shop\n\nclass Names(private val cart: Cart) : Model() {\n    context(_: Log)\n"
+            '    fun load() {\n        val query = $$"""\n            |query Load($id: Int!) { "a" }\n        """\n'
+            "        val first = none { it }\n        set(first, query)\n        first.apply {\n"
+            '            private = 1\n        }\n        cart.total()\n        log("on ${cart.name}")\n    }\n}\n',
+        },
+        "Cart.total",
+        {"Field.kt:11", "Name.kt:14"},
+        0,
+    ),
     "parameters of Kotlin that are functions or may be null": (
         {
             "Model.kt": "package shop\n\nclass Model {\n    fun onTap(name: String) {}\n}\n",

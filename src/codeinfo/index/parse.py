@@ -696,7 +696,7 @@ def split_name(written: str, kind: str) -> tuple[tuple[str, ...], str]:
         return (), written
     if len(written) > _MAX_NAME:
         return (), ""
-    text = written.strip('"`:$# \t\r\n')
+    text = written.strip('"`:# \t\r\n').lstrip("$")  # at the end it belongs to a name of JavaScript: `total$`
     if text.startswith("'"):  # at the end it belongs to a Haskell name
         text = text.strip("'")
     if kind == "alias":

@@ -100,17 +100,33 @@ def is_scala_package(definition: Definition) -> bool:
     return model.is_package(definition) or (definition.kind == "object" and "package object " in definition.signature)
 
 
-# What the grammar cannot parse: `get`, `set`, `where` as names, guards of a `when`, strings with several dollar signs.
-_KOTLIN_NAMES = re.compile(r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bwhere(?= *(?:[?.,)!]|=[^=]))")
+# What the grammar cannot parse: `get`, `set`, `where`, `private` as names, guards of a `when`, context parameters,
+# fields of properties, strings with several dollar signs.
+_KOTLIN_NAMES = re.compile(
+    r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bset(?=\([^()\n]*,)|\bget(?=\([^)\s])|\bprivate(?=: | = )"
+    r"|\bwhere(?= *(?:[?.,)!]|=[^=]))"
+)
 _KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
 _KOTLIN_WHEN = re.compile(r"(?m)^[^\S\n]*(?:!?is|!?in|[A-Z])\b.* if .* ->")
-_KOTLIN_DOLLARS = re.compile(r'\$\$+"[^"\n]*"')
+_KOTLIN_DOLLARS = re.compile(r'\$\$+(?:"""[\s\S]*?"""|"[^"\n]*")')
+# The context parameters of a function, on a line before it, and an annotation of a function type in brackets.
+_KOTLIN_BEFORE = re.compile(r"(?m)^[^\S\n]*context\([^()\n]*\)[^\S\n]*$|(?<=: )@\w+(?= \()")
+# The field behind a property, on a line of its own: what remains is a value of the property.
+_KOTLIN_FIELD = re.compile(r"(?m)^([^\S\n]*(?:\w+ )*val [^={}\n]+\n[^\S\n]+)field(?:: [^=\n]+?)?(?= = )")
 
 
 def hide_kotlin_news(text: str) -> str:
     text = _KOTLIN_NAMES.sub(lambda match: "x" * len(match.group()), text)
     text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(model.blank, line.group()), text)
-    return _KOTLIN_DOLLARS.sub(lambda match: '"' + "x" * (len(match.group()) - 2) + '"', text)
+    text = _KOTLIN_FIELD.sub(lambda match: match[1] + " " * (len(match.group()) - len(match[1])), text)
+    return _KOTLIN_DOLLARS.sub(_hide_dollars, _KOTLIN_BEFORE.sub(model.blank, text))
+
+
+def _hide_dollars(match: re.Match[str]) -> str:
+    written = match.group()
+    quote = '"""' if written.endswith('"""') else '"'
+    inside = len(written) - len(quote)
+    return quote + re.sub(r"[^\n]", "x", written[len(quote) : inside]) + quote
 
 
 _IMPORTS = model.ImportRules(
