@@ -11,6 +11,28 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "components and functions that a bundler imports": (
+        {
+            "package.json": "{}",
+            "src/components.d.ts": "declare module 'vue' {\n  export interface GlobalComponents {\n"
+            "    UserCard: typeof import('./components/user/Card.vue')['default']\n  }\n}\n",
+            "src/components/user/Card.vue": "<template>\n  <p />\n</template>\n",
+            "src/pages/Home.vue": "<template>\n  <UserCard />\n</template>\n",
+        },
+        "UserCard",
+        {"src/pages/Home.vue:2"},
+        0,
+    ),
+    "components that Nuxt calls by their folders": (
+        {
+            "nuxt.config.ts": "export default {}\n",
+            "components/user/Card.vue": "<template>\n  <p />\n</template>\n",
+            "components/shop/Card.vue": "<template>\n  <UserCard />\n  <ShopCard />\n</template>\n",
+        },
+        "components/user/Card.vue::Card",
+        {"components/shop/Card.vue:2"},
+        0,
+    ),
     "names of JavaScript that end with a dollar sign": (
         {
             "cart.ts": "export const cart$ = 1;\nexport const cart = 2;\n",

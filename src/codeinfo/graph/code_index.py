@@ -86,7 +86,7 @@ class ImportResolver:
         used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
         if rules.whole_names:
             used = dotted_names(unpack(packed)[0], lines)
-        elif rules.by_use or self.of(source).visible(source):
+        elif rules.by_use or self.of(source).visible(source) or self.of(source).given(source):
             used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
         certain = (one for one in imports if one.alias or one.names or rules.binds_last)
@@ -107,7 +107,7 @@ class ImportResolver:
         implicit = (
             self._whole_name_edges(source, imports, open_names)
             if rules.whole_names
-            else self._implicit_edges(source, open_names)
+            else [*self._given_edges(source, open_names), *self._implicit_edges(source, open_names)]
         )
         if rules.full_names:
             for name, line in dotted_names(unpack(packed)[0], lines).items():
@@ -142,6 +142,15 @@ class ImportResolver:
         # Go allows an unused import for its side effects; elsewhere an import none of whose names is used needs no
         # file.
         return edges if not needed and source.rules.imports.qualified else needed
+
+    def _given_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        given = self.of(source).given(source)
+        return [
+            Edge(source.path, target.path, names.used[name], target.names, implicit=True)
+            for name, written in given.items()
+            if name in names.open
+            for target in self.of(source).resolve(source, written).targets
+        ]
 
     def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
         visible = (

@@ -52,6 +52,7 @@ _TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*
 INTERFACES = frozenset({"interface", "trait", "protocol"})
 CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _REGISTERED = "a decorator or an attribute stands before it: a framework may call it"
+_LISTED = re.compile(r"(?:const )?[\w$]+\??: typeof import\(")  # what a bundler imports by itself is defined elsewhere
 _NO_USES = frozenset({"package", "namespace", "heading"})  # they contain code or describe it; code does not use them
 
 
@@ -187,7 +188,7 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
     overloads: list[tuple[SymbolId, Definition]] = []
     defined = ((index.by_id[key], one) for key, one in index.facts.definitions_named(name) if key in index.by_id)
     for file, definition in sorted(defined, key=lambda pair: pair[0].path):
-        if definition.kind not in _NO_USES:
+        if definition.kind not in _NO_USES and not _LISTED.match(definition.signature):
             qualified = definition.qualified
             # Hundreds of files may define a name: a file is read only if a namespace may have to be stripped.
             if any(qualified.startswith(f"{package}.") for package in file.packages):
@@ -222,7 +223,8 @@ def look_up_member(index: CodeIndex, asked: str) -> Lookup:
 def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
     """What imports call by a name that nothing defines: `export { default as Button } from "./button"`."""
     units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.file_id))
-    taking = (unit for unit in units if lookup.name in unit.by_shown)
+    resolver = index.resolver
+    taking = (one for one in units if lookup.name in (*one.by_shown, *resolver.of(one.facts).given(one.facts)))
     for unit in islice(taking, _MOST_TAKING):
         symbols = [one for one in resolve_imported(index, unit, lookup.name) if isinstance(one, SymbolId)]
         if found := {one: definition for one in symbols if (definition := index.definition(one))}:
@@ -553,7 +555,11 @@ def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
 
 def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Import]:
     """The imports of a file that lead to one of some others."""
-    outcomes = [(one, index.outcome(unit.facts, one)) for one in unit.imports] if paths else []
+    if not paths:
+        return []
+    text, given = index.uses(unit.facts.file_id), index.resolver.of(unit.facts).given(unit.facts)
+    written = [*unit.imports, *(one for name, one in given.items() if name in text)]
+    outcomes = [(one, index.outcome(unit.facts, one)) for one in written]
     return [one for one, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
 
 

@@ -16,6 +16,7 @@ from codeinfo.graph.uses import LITERAL, MENTIONED, pack_code
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
+from codeinfo.languages.ecmascript import pascal_case
 from codeinfo.languages.model import Declared, Syntax, group_imports
 from codeinfo.model import Chunk, Definition, Import, ParsedFile, quantity, symbol_kind
 
@@ -98,10 +99,14 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
 
 
 def _component_name(path: str) -> str:
-    """What others call the component of a file: `user-card.vue` is UserCard. A route is called by its address."""
-    stem = path.rpartition("/")[2].partition(".")[0]
-    name = "".join(part[:1].upper() + part[1:] for part in stem.split("-"))
-    return name if name.isidentifier() and (stem[:1].isupper() or "-" in stem) else ""
+    """What others call the component of a file: UserCard for `user-card.vue` and for `UserCard/index.vue`. A route is
+    called by its address."""
+    folder, _, file = path.rpartition("/")
+    stem = file.partition(".")[0]
+    if stem == "index":
+        stem = folder.rpartition("/")[2]
+    name = pascal_case(stem)
+    return name if name.isidentifier() and ("-" in stem or not stem.islower()) else ""
 
 
 def _notes(source: Source, settings: ChunkSettings) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,9 +25,19 @@ _EXTENSIONS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
 _NUXT_CONFIGS = ("nuxt.config.ts", "nuxt.config.js", "nuxt.config.mjs")
+# What plugins of bundlers import by themselves, as they list it: `UserCard: typeof import('./user/Card.vue')['default']`.
+_LISTS = ("components.d.ts", "auto-imports.d.ts")
+_GIVEN = re.compile(
+    r"""([\w$]+)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))"""
+)
 _BY_NUXT = re.compile(r"(?:(?:app|src|server|shared|layers/[^/]+(?:/app)?)/)?(?:composables|components|utils|stores)/")
 Patterns = list[tuple[str, list[str]]]
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")
+
+
+def pascal_case(name: str) -> str:
+    """What others call the component of a file: UserCard for `user-card`."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("-"))
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
@@ -80,12 +90,35 @@ class EcmascriptImports(Resolver):
         self._read_aliases()
         self._memo: dict[tuple[str, str], str | None] = {}
         configs = (path for name in _NUXT_CONFIGS for path in self._tree.by_name.get(name, ()))
+        self._given: dict[str, dict[str, Import]] = {}  # folder → name → the import that a bundler writes
         self._by_nuxt = {home: self._offered_by_nuxt(home) for home in (path.rpartition("/")[0] for path in configs)}
+        for path in (path for name in _LISTS for path in self._tree.by_name.get(name, ())):
+            self._read_given(path)
 
     def _offered_by_nuxt(self, home: str) -> tuple[str, ...]:
         start = f"{home}/" if home else ""
-        paths = (path for path in self._tree.files if path.startswith(start) and _BY_NUXT.match(path, len(start)))
+        paths = [path for path in self._tree.files if path.startswith(start) and _BY_NUXT.match(path, len(start))]
+        for path in paths:
+            if (name := _name_in_nuxt(path)) and path.endswith(".vue"):
+                self._give(home, name, path, "default")
         return tuple(path.removeprefix(self._prefix) for path in paths if _is_called_by_stem(path))
+
+    def _read_given(self, path: str) -> None:
+        """The list counts in the package around it."""
+        folder = path.rpartition("/")[0]
+        homes = (one for one in ancestors(folder) if f"{one}/package.json".lstrip("/") in self._tree.configs)
+        home = next(homes, folder)
+        for name, module, *members in _GIVEN.findall(self._tree.configs.get(path, "")):
+            if target := join_path(folder, module):
+                self._give(home, name, target, "".join(members))
+
+    def _give(self, home: str, name: str, path: str, member: str) -> None:
+        written = Import(f"/{path}", 0, (member,), "" if member == name else name)
+        self._given.setdefault(home, {})[name] = written
+
+    def given(self, source: model.FileFacts) -> Mapping[str, Import]:
+        homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._given else ()
+        return next((self._given[home] for home in homes if home in self._given), {})
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """Nuxt imports what lies in some of its folders by itself."""
@@ -247,6 +280,18 @@ class EcmascriptImports(Resolver):
         return None
 
 
+def _name_in_nuxt(path: str) -> str:
+    """What Nuxt calls a component if that differs from the name of its file: ListAccount for `list/Account.vue`."""
+    _, found, inside = f"/{path}".rpartition("/components/")
+    *folders, stem = (pascal_case(part) for part in inside.partition(".")[0].split("/"))
+    if folders and stem == "Index":
+        stem = ""
+    if folders and stem.startswith(folders[-1]):
+        folders.pop()
+    name = "".join((*folders, stem))
+    return name if found and name != stem else ""
+
+
 def _is_called_by_stem(path: str) -> bool:
     """To Nuxt `components/list/Account.vue` is ListAccount."""
     folder, _, name = path.rpartition("/")
@@ -355,7 +400,7 @@ _ASSETS = frozenset(
 _IMPORTS = model.ImportRules(
     resolver=EcmascriptImports,
     configs_above=True,
-    configs=("package.json", "jsconfig.json", "tsconfig*.json"),
+    configs=("package.json", "jsconfig.json", "tsconfig*.json", *_LISTS),
     read=read_import,
     timed=True,
     calls=(

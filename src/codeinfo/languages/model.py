@@ -558,6 +558,10 @@ class Resolver:
         """Files whose names can be used without an import."""
         return ()
 
+    def given(self, source: FileFacts) -> Mapping[str, Import]:
+        """What can be used without an import because a tool writes it, by the name it has in the file."""
+        return {}
+
     def _first(self, paths: Iterable[str | None], otherwise: Outcome) -> Outcome:
         """The first of some paths that is a file."""
         return next((Outcome((Target(path),)) for path in paths if path is not None and path in self._tree), otherwise)
