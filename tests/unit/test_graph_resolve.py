@@ -384,3 +384,10 @@ def test_configurations_are_looked_for_up_to_the_repository(tmp_path: Path) -> N
         "../package.json": '{"name": "repo/packages/kit"}',
         "../../../package.json": '{"name": "repo"}',
     }
+
+
+def test_of_several_headers_an_include_means_the_one_that_is_written_so() -> None:
+    written = '#include "refs.h"\n#include "posix.h"\n'
+    headers = "include/git2/refs.h src/lib/refs.h src/util/posix.h src/util/unix/posix.h src/util/win32/posix.h"
+    codebase = Codebase({"tests/refs.c": written, **dict.fromkeys(headers.split(), "int a;\n")})
+    assert codebase.links("tests/refs.c") == ({"src/lib/refs.h", "src/util/posix.h"}, set())

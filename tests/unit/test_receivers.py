@@ -11,6 +11,41 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "a block or a cast before the dot": (
+        {
+            "Cart.kt": "package shop\n\nclass Cart {\n    fun total() {}\n}\n\nclass Page {\n    fun turn() {}\n}\n",
+            "Use.kt": "package shop\n\nfun use(all: List<Cart>, page: Any) {\n    all.filter { it.a }.first().total()\n"
+            "    when (all) {\n        1 -> 2\n    }\n        .total()\n"
+            "    val cart = (page as? Page)?.let(::open)\n    cart.total()\n}\n",
+        },
+        "Cart.total",
+        {"Use.kt:4", "Use.kt:8 ?", "Use.kt:10 ?"},
+        0,
+    ),
+    "extensions of Kotlin": (
+        {
+            "Row.kt": "package shop\n\nfun Modifier.padded(): Modifier = this\n\nfun Cart.padded() = 1\n\n"
+            "val Shop.padded get() = 2\n",
+            "Types.kt": "package shop\n\nclass Cart\n\nobject Shop\n\nclass Box {\n    fun padded() {}\n}\n",
+            "Use.kt": "package shop\n\nimport ui.Modifier\n\nfun use(cart: Cart, box: Box) {\n    Modifier.padded()\n"
+            "    Modifier\n        .size(1)\n        .padded()\n    cart.padded()\n    box.padded()\n    Shop.padded\n}\n",
+            "far/Far.kt": "package far\n\nimport shop.padded\n\nfun far(x: Any) {\n    Modifier.size(2).padded()\n}\n",
+        },
+        "Modifier.padded",
+        {"Use.kt:6", "Use.kt:9", "far/Far.kt:6"},
+        0,
+    ),
+    "an extension of Kotlin for a type of several arguments": (
+        {
+            "Set.kt": "package core\n\nfun <T> Set<T>.mutate(action: (T) -> Unit): Set<T> = this\n",
+            "Other.kt": "package other\n\nclass Other {\n    fun mutate() {}\n}\n",
+            "Use.kt": "package far\n\nimport core.mutate\n\nclass Use(private val all: Set<Int>) {\n"
+            "    fun use() = all.mutate { it }\n}\n",
+        },
+        "Set.mutate",
+        {"Use.kt:3", "Use.kt:6"},
+        0,
+    ),
     "components and functions that a bundler imports": (
         {
             "package.json": "{}",

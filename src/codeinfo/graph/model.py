@@ -162,9 +162,15 @@ class Unit(Struct, frozen=True, dict=True):
         """The qualified name under which others get a top-level name: a file may export the table it fills."""
         if name in self.by_qualified:
             return name
-        found = self.by_name.get(name, ()) if self.facts.rules.names.tables else ()
+        found = self.by_name.get(name, ()) if self.facts.rules.names.tables else self.extensions(name)
         held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
+
+    def extensions(self, name: str) -> list[Definition]:
+        """The extension functions and properties of Kotlin with a name: `fun Cart.total()`."""
+        rules = self.facts.rules.names
+        found = self.by_name.get(name, ()) if rules.extensions and not rules.open_types else ()
+        return [one for one in found if "." in one.qualified and one.signature.partition(name)[0].endswith(".")]
 
 
 def _shown_names(written: Import) -> set[str]:

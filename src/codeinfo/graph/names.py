@@ -31,6 +31,7 @@ from codeinfo.graph.scopes import (
     exported_values,
     find_bases,
     find_declared_type,
+    find_extension_methods,
     find_extensions,
     find_import,
     find_local,
@@ -77,8 +78,9 @@ _SEPARATORS = re.compile(r"::|\\")
 _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
 _ABSOLUTE = re.compile(r"\A(?:\?|php)?\.(?=[A-Z])")  # `\Shop\Cart`, also as the first word behind `<?php`
 _ALSO_IN_WORDS = ("_", "$")
+_KEYED = "{:}"  # behind the type of which a key is a field: `Pool{size: 3}`
 _PATH = re.compile(r"[\w$.]+")
-_EXTENDED = re.compile(r"\(\s*this\s+(?:(?:in|ref|scoped) )*([\w.]+)")
+_BY_THIS = re.compile(r"\(\s*this\s+(?:(?:in|ref|scoped) )*([\w.]+)")
 _FIXTURE = re.compile(r"(?:\w+\.)?fixture\b")
 # What follows and precedes a type where a property is called like it: `Color color`, `Color.Red`, `new Color`.
 _AS_TYPE, _OF_ENUM = (
@@ -88,6 +90,7 @@ _AS_TYPE, _OF_ENUM = (
 _BEFORE_TYPE = r"(?:\bnew |\bis |\bas |\btypeof\(|<)"
 # `isinstance(x, Cart)`, `x instanceof Cart`, `x is Cart`; {0} is the value.
 _CHECK = r"\bisinstance\({0}, *([\w.]+)\)|(?<![\w.>]){0}\)? (?:instanceof|is) (?:not )?\\?([A-Z][\w.\\]*)"
+_EXTENDED = re.compile(r"(\w+)(?:\.Companion)?(?:<.*>)?[?)]*\.\Z")  # `fun <T> Set<T>.`
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
 
@@ -340,6 +343,8 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = find_local(index, unit, first, use, before=True)
     owners = _find_owners(index, unit, use, rows)
+    if added := _resolve_extension(index, unit, use, owners):
+        return added
     if not owners and not rows:
         if is_namespace(index, unit, use.receiver):
             found = Resolution(_symbols(resolve_in_namespace(index, unit, use.receiver, use.name)))
@@ -350,9 +355,9 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
         if index.files_defining(use.name) and (is_outside or is_scope_from_outside(index, unit, first, use.line)):
             return _OTHER
-    if not use.receiver.endswith("{}"):
+    if not use.receiver.endswith(_KEYED):  # a function may be given a block: `carts.filter { … }.total()`
         found = _resolve_member(index, owners, use.name)
-        if not found.symbols and use.role == "call" and (added := _find_extensions(index, unit, use, owners)):
+        if not found.symbols and use.role == "call" and (added := _find_extension_methods(index, unit, use, owners)):
             return Resolution(added)
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
@@ -366,7 +371,7 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     return _resolve_bare(index, unit, use)  # in Go also the key of a map
 
 
-def _find_extensions(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
+def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
     """The methods of C# that extend the type of a receiver, one of its bases, or a type from outside, which any other
     may have as its base."""
     own = {
@@ -376,9 +381,9 @@ def _find_extensions(index: CodeIndex, unit: Unit, use: Reference, owners: Value
         for one in lineage(index, owner)
     }
     found = []
-    for one in find_extensions(index, unit, use.name):
+    for one in find_extension_methods(index, unit, use.name):
         definition = index.definition(one)
-        extended = _EXTENDED.search(definition.signature) if definition is not None else None
+        extended = _BY_THIS.search(definition.signature) if definition is not None else None
         name = extended[1].rpartition(".")[2] if extended else ""
         if not own or name in own or not index.files_defining(name):
             found.append(one)
@@ -403,6 +408,30 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         for one in ([one] if last == use.name else resolve_attribute(index, one, use.name))
     ]
     return Resolution(_symbols(found)) if found else _OTHER
+
+
+def _resolve_extension(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> Resolution | None:
+    """What an extension of Kotlin adds to the type of a receiver, unless that has a member of the name. The type may be
+    from outside (`Modifier.padded()`); where it is unknown, an import that names the extension decides."""
+    added, is_imported = find_extensions(index, unit, use.name)
+    if not added or _resolve_member(index, owners, use.name).symbols:
+        return None
+    types = [base for one in owners if isinstance(one, SymbolId) for base in lineage(index, one)]
+    names = {one.qualified.rpartition(".")[2] for one in types} or {_AFTER_FIRST.sub("", use.receiver)}
+    extended = {one: _extended_type(index, one) for one in added}
+    fitting = [one for one, written in extended.items() if written in names]
+    if not fitting and (types or not is_imported):
+        is_open = not types or not all(map(index.files_defining, extended.values()))
+        return _UNKNOWN if is_open else None
+    symbols = tuple(fitting or added)
+    return Resolution(symbols) if len(symbols) <= _MOST_MEANT else _UNKNOWN
+
+
+def _extended_type(index: CodeIndex, extension: SymbolId) -> str:
+    """The name of the type that an extension of Kotlin is written for."""
+    definition = index.definition(extension)
+    written = _EXTENDED.search(definition.signature.partition(definition.name)[0]) if definition else None
+    return written[1] if written else ""
 
 
 def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Resolution | None:

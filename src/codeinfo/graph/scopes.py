@@ -101,7 +101,8 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
     own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
-    return own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
+    own = own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
+    return own or _only(find_extensions(index, unit, name)[0])
 
 
 def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
@@ -109,6 +110,10 @@ def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
     owner = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
     is_own = owner is not None and owner.is_type and f"{within}.{name}" in unit.by_qualified
     return [SymbolId(unit.facts.path, f"{within}.{name}")] if is_own else []
+
+
+def _only(found: Meaning) -> Meaning:
+    return found if len(found) == 1 else []
 
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
@@ -200,6 +205,23 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         return list(dict.fromkeys((*found, *members, *_find_in_headers(index, unit, name, defining))))
 
     return index.memo.once(("beside", unit.facts.path, name), find)
+
+
+def find_extensions(index: CodeIndex, unit: Unit, name: str) -> tuple[list[SymbolId], bool]:
+    """The extensions of Kotlin that a file sees under a name, and whether an import names them."""
+    if not unit.facts.rules.names.extensions or unit.facts.rules.names.open_types or not index.files_defining(name):
+        return [], False
+
+    def find() -> tuple[list[SymbolId], bool]:
+        taken = [to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets]
+        paths = [one.path for one in taken if name in one.names]
+        near = {unit.facts.path, *index.resolver.of(unit.facts).visible(unit.facts)}
+        defining = index.files_defining(name)
+        opened = (*sorted(near & defining), *_opened_files(index, unit, defining))
+        units = map(index.unit, dict.fromkeys(paths or opened))
+        return [SymbolId(one.facts.path, two.qualified) for one in units for two in one.extensions(name)], bool(paths)
+
+    return index.memo.once(("extensions", unit.facts.path, name), find)
 
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
@@ -605,7 +627,7 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
     return index.memo.once(("added", owner, name), find)
 
 
-def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
+def find_extension_methods(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
     """The methods that a file of C# may call on values of other types: those in the namespaces open to it; none if it
     sees another method of the name. Of several, the nearest."""
 
@@ -622,7 +644,8 @@ def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolI
             SymbolId(path, index.unit(path).without_namespace(one.qualified)) for path, one in added if path in near
         ]
 
-    return index.memo.once(("extensions", unit.facts.path, name), find) if unit.facts.rules.names.imports_open else []
+    is_open = unit.facts.rules.names.imports_open
+    return index.memo.once(("extension methods", unit.facts.path, name), find) if is_open else []
 
 
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:

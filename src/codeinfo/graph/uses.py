@@ -371,8 +371,11 @@ def value_links(text: str) -> list[Links]:
 
 def cast_type(text: str) -> str:
     """The type a value is cast to: `value as Type`."""
-    parts = _CASTS.split(text.strip("() "))
-    return parts[-1] if len(parts) > 1 and parts[-1] != "const" else ""
+    while text.startswith("(") and find_closing(text, 0) >= len(text):
+        text = text[1:-1].strip()
+    parts = _CASTS.split(text)
+    is_whole = parts[-1].count("(") >= parts[-1].count(")")  # and not the receiver of a call: `(value as Type).call()`
+    return parts[-1] if len(parts) > 1 and parts[-1] != "const" and is_whole else ""
 
 
 def _links(text: str, at: int, links: Links) -> Links | None:

@@ -333,7 +333,7 @@ def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
             name = owner.lstrip("&*").replace("::", ".")
             names[owner] = name if name.replace(".", "").isidentifier() else ""
         if names[owner] and end - start > 1:
-            yield source.line_of(start), f"{names[owner]}{{}}|.{source.text[start:end]}"
+            yield source.line_of(start), f"{names[owner]}{{:}}|.{source.text[start:end]}"
 
 
 def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
@@ -609,7 +609,8 @@ def _refine_kind(kind: str, names: tuple[str, ...], outer: Definition | None, sy
     in_type = outer is not None and symbol_kind(outer.kind).is_container and outer.kind not in {"module", "namespace"}
     if in_type or (len(names) > 1 and kind == "function"):
         kind = _MEMBER_KINDS.get(kind, kind)
-    is_variable = kind in {"variable", "field", "property"}
+    is_added = kind == "property" and len(names) > 1  # by an extension
+    is_variable = kind in {"variable", "field", "property"} and not is_added
     if syntax.constants_by_name and is_variable and _CONSTANT_NAME.fullmatch(names[-1]):
         return "constant"
     return "variable" if kind == "member" else kind

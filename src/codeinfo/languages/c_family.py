@@ -107,15 +107,20 @@ class CIncludes(Resolver):
             return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
         if system and len(found) > 1:  # a local header would be written in quotes
             found = tuple(path for path in found if path != beside)
+        # What is deeper in a folder called `include` is written with its folders: `"shop/cart.h"`.
+        found = tuple(path for path in found if f"/{path}".rpartition("/include/")[2] in (plain, f"/{path}")) or found
         around = [path for path in found if path.removesuffix(plain).rstrip("/") in ancestors(source.folder)]
         chosen = max(around or found, key=len) if around or len(found) == 1 else nearest(found, source.folder)
         return self._first([chosen or _from_include_folder(found, plain)], model.UNRESOLVED)
 
 
 def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
-    """The one directly in a folder called `include`, where public headers are."""
-    public = [path for path in found if path.removesuffix(name).rstrip("/").rpartition("/")[2] == "include"]
-    return public[0] if len(public) == 1 else None
+    """The one directly in a folder called `include`, where public headers are; otherwise the one whose folder has all
+    the others below it: `posix.h` beside `unix/posix.h`."""
+    folders = {path.removesuffix(name): path for path in found}
+    public = [path for folder, path in folders.items() if folder.rstrip("/").rpartition("/")[2] == "include"]
+    top = min(folders, key=len)
+    return public[0] if len(public) == 1 else folders[top] if all(one.startswith(top) for one in folders) else None
 
 
 _C_SYNTAX = model.Syntax(grammar="c", members=(".", "->", "::"), exported=is_exported, hide=hide_macros)

@@ -27,9 +27,7 @@ _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", 
 _NUXT_CONFIGS = ("nuxt.config.ts", "nuxt.config.js", "nuxt.config.mjs")
 # What plugins of bundlers import by themselves, as they list it: `UserCard: typeof import('./user/Card.vue')['default']`.
 _LISTS = ("components.d.ts", "auto-imports.d.ts")
-_GIVEN = re.compile(
-    r"""([\w$]+)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))"""
-)
+_GIVEN = re.compile(r"""([\w$]+)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))""")
 _BY_NUXT = re.compile(r"(?:(?:app|src|server|shared|layers/[^/]+(?:/app)?)/)?(?:composables|components|utils|stores)/")
 Patterns = list[tuple[str, list[str]]]
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")

@@ -13,6 +13,7 @@
 (enum_entry . (identifier) @name) @enum_member
 (function_declaration (_) @scope . "." . name: (identifier) @name) @function
 (function_declaration name: (identifier) @name) @function
+(property_declaration (_) @scope . "." . (variable_declaration . (identifier) @name)) @property
 (property_declaration (variable_declaration . (identifier) @name)) @property
 (class_parameter ["val" "var"] (identifier) @name) @property
 
