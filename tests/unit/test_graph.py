@@ -374,6 +374,28 @@ def test_impact_through_a_namespace_or_an_object_reaches_those_who_use_the_names
     assert reached["ui/list.js"] == {"ui/start.js", "ui/routes.js"}
 
 
+def test_impact_reaches_those_who_call_the_interface_of_what_changed(tmp_path: Path) -> None:
+    root = written(
+        tmp_path,
+        {
+            "src/Prices.java": "package shop;\n\ninterface Prices {\n    int low();\n}\n",
+            "src/PricesImpl.java": "package shop;\n\nclass PricesImpl implements Prices {\n"
+            "    public int low() {\n        return 1;\n    }\n}\n",
+            "src/Cart.java": "package shop;\n\nclass Cart {\n    private final Prices prices;\n}\n",
+            "test/CartTest.java": "package shop;\n\nclass CartTest {\n    Cart cart;\n    Prices prices;\n}\n",
+            **{f"src/Job{n}.java": f"package shop;\n\nclass Job{n} implements Runs {{}}\n" for n in range(3)},
+            "src/Runs.java": "package shop;\n\ninterface Runs {}\n",
+            "src/Pool.java": "package shop;\n\nclass Pool {\n    Runs runs;\n}\n",
+        },
+    )
+    with opened(root) as engine:
+        impact = engine.code.impact(ImpactRequest("src/PricesImpl.java", root=str(root)))
+        one_of_many = engine.code.impact(ImpactRequest("src/Job1.java", root=str(root)))
+    assert [one.path for one in impact.files] == ["src/Cart.java", "test/CartTest.java"]
+    assert impact.tests == ("test/CartTest.java",)
+    assert one_of_many.files == ()
+
+
 def test_impact_through_a_crate_that_another_one_offers(tmp_path: Path) -> None:
     """`default` is a name of Rust as any other, and a crate may have another name where it is used."""
     sources = {

@@ -300,6 +300,8 @@ def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
     definition = index.definition(base)
     if definition is None or not (definition.kind in INTERFACES or _is_abstract(definition)):
         return False
+    if definition.kind == "trait" and index.graph.files[base.path].rules.names.open_traits:
+        return False  # of PHP: a part of its classes
     users = (edge.source for edge in index.graph.users(base.path))
     return sum(1 for user in users if _extends(index, user, base.path)) <= _MOST_IMPLEMENTING
 
