@@ -11,6 +11,21 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "methods that Lombok writes": (
+        {
+            "Device.java": "package shop;\n\nimport lombok.*;\n\n@Data @Builder\nclass Device {\n"
+            "    private Spec spec;\n    private boolean isOpen;\n\n    @Data @Builder\n    static class Spec {\n"
+            "        private String name;\n        private String ip;\n    }\n}\n",
+            "Util.java": "package shop;\n\nclass Util {\n    static String getIp() { return null; }\n}\n",
+            "Use.java": "package shop;\n\nclass Use {\n    String use(Device device) {\n"
+            '        device.getSpec().setIp("a");\n        Util.getIp();\n        var spec = Device.Spec.builder()\n'
+            '            .name("b")\n            .ip("c")\n            .build();\n        print(spec.getIp());\n'
+            "        return device.getSpec().getIp();\n    }\n}\n",
+        },
+        "Spec.ip",
+        {"Use.java:5", "Use.java:9 ?", "Use.java:11", "Use.java:12"},
+        0,
+    ),
     "a block or a cast before the dot": (
         {
             "Cart.kt": "package shop\n\nclass Cart {\n    fun total() {}\n}\n\nclass Page {\n    fun turn() {}\n}\n",
@@ -29,7 +44,7 @@ CASES = {
             "Types.kt": "package shop\n\nclass Cart\n\nobject Shop\n\nclass Box {\n    fun padded() {}\n}\n",
             "Use.kt": "package shop\n\nimport ui.Modifier\n\nfun use(cart: Cart, box: Box) {\n    Modifier.padded()\n"
             "    Modifier\n        .size(1)\n        .padded()\n    cart.padded()\n    box.padded()\n    Shop.padded\n}\n",
-            "far/Far.kt": "package far\n\nimport shop.padded\n\nfun far(x: Any) {\n    Modifier.size(2).padded()\n}\n",
+            "far/Far.kt": "package far\n\nimport shop.padded\n\nfun far() {\n    Modifier.size(2).padded()\n}\n",
         },
         "Modifier.padded",
         {"Use.kt:6", "Use.kt:9", "far/Far.kt:6"},

@@ -37,6 +37,7 @@ from codeinfo.graph.scopes import (
     find_local,
     find_member,
     find_parts,
+    has_accessors,
     is_constant_from_outside,
     is_from_outside,
     is_inside,
@@ -529,6 +530,7 @@ _PATH_STARTS = frozenset({"crate", "super"})
 _FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
 _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
 _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
+_BUILDING = frozenset({"builder", "toBuilder", "build"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
 _OF_KEY = re.compile(r"[\w$.]+(?:<.*>)?\[[^]].*\]", re.DOTALL)
@@ -650,6 +652,8 @@ def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) 
         return found
     if name == "new" and index.graph.files[owner.path].rules.names.constants and _is_type(index, owner):
         return [owner]  # a method that every type of Ruby has
+    if name in _BUILDING and has_accessors(index.unit(owner.path)) and _is_type(index, owner):
+        return [owner]  # its builder has methods called like its fields
     return _called_or_indexed(index, _evaluate_field(index, owner, name), called)
 
 
@@ -719,6 +723,10 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
             return _called_or_indexed(index, found, rest)
         return _apply_decorator(index, unit, symbol, "")
     found = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
+    if called.startswith("(") and has_accessors(unit):
+        if called.startswith("()"):  # what a generated method gets
+            return _called_or_indexed(index, found, called[2:])
+        return [symbol.owner]  # a builder
     return _called_or_indexed(index, found, called)
 
 

@@ -20,11 +20,13 @@ from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
+    accessor_names,
     find_bases,
     find_import,
     find_included,
     find_member,
     find_overridden,
+    has_accessors,
     last_names,
     lineage,
     resolve_bare,
@@ -407,6 +409,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     settled = {use.place for use in proven}
     possible: list[Use] = []
     owners = {symbol.owner: symbol for symbol in lookup.found}
+    is_accessed = any(one.kind == "field" and has_accessors(index.unit(to.path)) for to, one in lookup.found.items())
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
@@ -418,9 +421,9 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
-            elif reference.name in keys:
+            elif reference.name in keys and not is_accessed:
                 continue
-            elif resolution.possible and not resolution.symbols and _may_mean(lookup, file, reference):
+            elif resolution.possible and not resolution.symbols and (is_accessed or _may_mean(lookup, file, reference)):
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup), *_find_by_convention(index, lookup)])
     possible = _one_a_line(possible, {use.place for use in resolved})
@@ -547,8 +550,13 @@ def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
 
 
 def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
-    """The names under which a file of JavaScript offers a definition of its top level besides its own."""
+    """The names under which a file of JavaScript offers a definition of its top level besides its own, and those of
+    the methods that are generated for a field."""
     unit = index.unit(symbol.path)
+    definition = unit.by_qualified.get(symbol.qualified)
+    if definition is not None and definition.kind == "field" and has_accessors(unit):
+        names = accessor_names(definition.name)
+        return {one for one in names if f"{symbol.owner.qualified}.{one}" not in unit.by_qualified}
     is_offered = unit.facts.rules.names.default_exports and "." not in symbol.qualified
     return index.bindings(unit).other_names(symbol.qualified) if is_offered else set()
 

@@ -37,6 +37,7 @@ _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
+_ACCESSOR = re.compile(r"(?:get|set|is)([A-Z]\w*)")
 EXPORTED = "exports"  # what `module.exports` is bound to
 _DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
 _IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
@@ -605,7 +606,33 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
     own = next((own for one in lineage(index, owner) if (own := find_own_member(index, one, name))), [])
-    return own or _find_added(index, owner, name)
+    return own or _find_accessed(index, owner, name) or _find_added(index, owner, name)
+
+
+def has_accessors(unit: Unit) -> bool:
+    """Whether fields of a file get methods when it is compiled, as from Lombok."""
+    maker = unit.facts.rules.names.accessors
+    return bool(maker) and any(one.module.partition(".")[0] == maker for one in unit.imports)
+
+
+def _find_accessed(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+    """The field that a generated method gets or sets: `isOpen`, `getOpen` and `setOpen` mean `open`."""
+    if not (found := _ACCESSOR.fullmatch(name)):
+        return []
+    fields = (found[1][0].lower() + found[1][1:], f"is{found[1]}")
+    places = ((one, index.unit(one.path)) for one in lineage(index, owner))
+    names = ((one, unit, f"{one.qualified}.{field}") for one, unit in places for field in fields)
+    return next(
+        ([SymbolId(one.path, name)] for one, unit, name in names if name in unit.by_qualified and has_accessors(unit)),
+        [],
+    )
+
+
+def accessor_names(name: str) -> set[str]:
+    """What the methods are called that get and set a field."""
+    of_truth = name[2:] if name.startswith("is") and name[2:3].isupper() else ""
+    names = {f"{word}{name[0].upper()}{name[1:]}" for word in ("get", "set", "is")}
+    return names | ({name, f"set{of_truth}"} if of_truth else set())
 
 
 def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:

@@ -25,7 +25,7 @@ _EXTENSIONS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d
 _WRITTEN_AS = {".js": (".ts", ".tsx", ".d.ts", ".jsx"), ".jsx": (".tsx",), ".mjs": (".mts",), ".cjs": (".cts",)}
 _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", "source", "lib")
 _NUXT_CONFIGS = ("nuxt.config.ts", "nuxt.config.js", "nuxt.config.mjs")
-# What plugins of bundlers import by themselves, as they list it: `UserCard: typeof import('./user/Card.vue')['default']`.
+# What plugins of bundlers import by themselves, as they list it: `Cart: typeof import('./shop/Cart.vue')['default']`.
 _LISTS = ("components.d.ts", "auto-imports.d.ts")
 _GIVEN = re.compile(r"""([\w$]+)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))""")
 _BY_NUXT = re.compile(r"(?:(?:app|src|server|shared|layers/[^/]+(?:/app)?)/)?(?:composables|components|utils|stores)/")

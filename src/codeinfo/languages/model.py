@@ -210,6 +210,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     # types and values (`find_member`, `evaluate`)
     open_types: bool = False  # members of a type may be in other files than the type itself
     named_extensions: bool = False  # an extension has a name of its own; what it extends is its base
+    accessors: str = ""  # the package that gives the fields of files which import it methods, when they are compiled
     structural: bool = False  # a type implements an interface without naming it
     open_traits: bool = False  # a trait uses what its classes have, and a value what the subclasses of its type have
     split_members: bool = False  # behind a receiver only methods are called, and only fields are not

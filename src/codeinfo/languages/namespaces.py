@@ -141,7 +141,12 @@ _JVM = (
             grammar="java", members=(".", "::"), exported=model.not_private, bases=model.bases_behind_words
         ),
         names=model.NameRules(
-            implicit_self=True, imports_show=True, outside="types", split_members=True, calls="reference"
+            implicit_self=True,
+            imports_show=True,
+            outside="types",
+            split_members=True,
+            calls="reference",
+            accessors="lombok",
         ),
     ),
     _language(
