@@ -11,6 +11,30 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "traits of PHP": (
+        {
+            "src/Concerns/HasTax.php": "<?php\n\nnamespace App\\Concerns;\n\ntrait HasTax\n{\n    public function tax() {}\n}\n",
+            "src/Other.php": "<?php\n\nnamespace App;\n\nclass Other\n{\n    public function tax() {}\n}\n",
+            "src/Cart.php": "<?php\n\nnamespace App;\n\nclass Cart\n{\n    use Concerns\\HasTax;\n\n"
+            "    public function total()\n    {\n        return $this->tax();\n    }\n}\n",
+        },
+        "HasTax.tax",
+        {"src/Cart.php:11"},
+        0,
+    ),
+    "facades of Laravel": (
+        {
+            "src/CartManager.php": "<?php\n\nnamespace App;\n\nclass CartManager\n{\n    public function low() {}\n}\n",
+            "src/Other.php": "<?php\n\nnamespace App;\n\nclass Other\n{\n    public function low() {}\n}\n",
+            "src/Facades/Cart.php": "<?php\n\nnamespace App\\Facades;\n\nuse App\\CartManager;\n"
+            "use Illuminate\\Support\\Facades\\Facade;\n\n/**\n * @see CartManager\n */\nclass Cart extends Facade\n{\n"
+            "    protected static function getFacadeAccessor()\n    {\n        return 'cart';\n    }\n}\n",
+            "src/Use.php": "<?php\n\nnamespace App;\n\nuse App\\Facades\\Cart;\n\nfunction run()\n{\n    return Cart::low();\n}\n",
+        },
+        "CartManager.low",
+        {"src/Use.php:9"},
+        0,
+    ),
     "methods that Lombok writes": (
         {
             "Device.java": "package shop;\n\nimport lombok.*;\n\n@Data @Builder\nclass Device {\n"

@@ -31,12 +31,14 @@ from codeinfo.languages.modules import longer_path, whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
-_MAX_BASES = 12
+_MAX_BASES = 60  # a class of PHP may have dozens of traits
 _MOST_OPENING = 16  # files that open a type to add to it; those of more open a namespace
 _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
+# What a facade of Laravel passes calls on to: `@see CartManager`, `return CartManager::class;`.
+_FACING = re.compile(r"(?:@(?:see|mixin)|(?<=\n)\s+return)\s+(\\?[A-Z][\w\\]*)(?=\s*\n|::class;)")
 _ACCESSOR = re.compile(r"(?:get|set|is)([A-Z]\w*)")
 EXPORTED = "exports"  # what `module.exports` is bound to
 _DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
@@ -790,6 +792,8 @@ def _find_written_bases(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]
     written = list(dict.fromkeys((*definition.bases, *traits)))
     for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
         written += [one.name for one in written_types(row.text) if one.name]
+    if unit.facts.rules.names.open_traits and any(base.endswith("Facade") for base in definition.bases):
+        written += _FACING.findall(index.lines(unit.facts.file_id).whole_text())
     for base in written:
         found = resolve_dotted(index, unit, base, owner.owner.qualified)
         yield from (one for one in found if isinstance(one, SymbolId))

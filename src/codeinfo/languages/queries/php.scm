@@ -24,5 +24,6 @@
 (assignment_expression left: (variable_name) @bind right: (_) @bind.value)
 (assignment_expression left: (member_access_expression object: (variable_name)) @bind right: (_) @bind.value)
 (catch_clause type: (_) @bind.type name: (variable_name) @bind)
+(use_declaration [(name) (qualified_name)] @embeds)
 (method_declaration return_type: (_) @returns)
 (function_definition return_type: (_) @returns)
