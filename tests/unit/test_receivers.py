@@ -11,6 +11,26 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "a function of TypeScript that makes what its argument names": (
+        {
+            "di.ts": "export function get<T extends Made>(service: T): InstanceType<T> {\n  return box.bind(service)\n}\n",
+            "jar.ts": "export class Jar {\n  fill() {}\n}\n",
+            "other.ts": "export class Other {\n  fill() {}\n}\n",
+            "use.ts": 'import { get } from "./di"\nimport { Jar } from "./jar"\n\nconst lazy = () => get(Jar)\n'
+            "const jar = get(Jar)\njar.fill()\nlazy().fill()\nlet made: InstanceType<typeof Jar>\nmade.fill()\n",
+        },
+        "Jar.fill",
+        {"use.ts:6", "use.ts:7", "use.ts:9"},
+        0,
+    ),
+    "texts of Kotlin with names in them": (
+        {
+            "Keys.kt": 'package shop\n\nconst val TAG = 1\n\nval url = "x/$TAG/y"\nval more = """$TAG ${TAG}"""\nval no = "\\$TAG"\n'
+        },
+        "TAG",
+        {"Keys.kt:5", "Keys.kt:6"},
+        0,
+    ),
     "traits of PHP": (
         {
             "src/Concerns/HasTax.php": "<?php\n\nnamespace App\\Concerns;\n\ntrait HasTax\n{\n    public function tax() {}\n}\n",

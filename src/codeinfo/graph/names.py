@@ -530,6 +530,7 @@ _PATH_STARTS = frozenset({"crate", "super"})
 _FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
 _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
 _SAME_METHODS = frozenset({"filter", "slice", "copy", "sort", "reverse", "concat", "iter", "clone", "items"})
+_PARAMETER = re.compile(r"(?:InstanceType<)?[A-Z][A-Z\d]?>?")  # of a type: `T`
 _BUILDING = frozenset({"builder", "toBuilder", "build"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
@@ -615,10 +616,19 @@ def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: R
 
 
 def _evaluate_argument(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
-    """What a function returns that returns what its first argument names."""
-    is_call = name in _FIRST_ARGUMENT and called.startswith("(")
+    """What a function returns that returns what its first argument names: `get<T>(service: T): InstanceType<T>`."""
+    is_call = called.startswith("(") and (name in _FIRST_ARGUMENT or _returns_parameter(index, unit, name, use))
     first = called[1:].partition(")")[0].partition(",")[0].strip() if is_call else ""
     return _types(index, unit, first, use.within) if first else []
+
+
+def _returns_parameter(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool:
+    """Whether a function returns a parameter of its own type parameters."""
+    if not unit.facts.rules.names.default_exports:
+        return False
+    found = _symbols(resolve_bare(index, unit, name, use.within))
+    rows = [row for one in found for row in index.bindings(index.unit(one.path)).inside(RETURNS, one.qualified)]
+    return any(row.mark == ":" and _PARAMETER.fullmatch(row.text) for row in rows)
 
 
 def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:

@@ -332,13 +332,13 @@ _WRAPPERS = {
         "Future CompletableFuture unique_ptr shared_ptr NonNullable Awaited Unpack ContextManager "
         "QSharedPointer QPointer QScopedPointer "
         "AbstractContextManager AsyncContextManager AbstractAsyncContextManager Pin Weak MutexGuard "
-        "Omit Pick Exclude".split(),
+        "Omit Pick Exclude InstanceType".split(),
         0,
     ),
     "Coroutine": -1,
 }
 _TYPE_PREFIX = re.compile(
-    r"(?:(?:mut|dyn|impl|any|some|inout|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
+    r"(?:(?:mut|dyn|impl|any|some|inout|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|typeof|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
 )
 _ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
 

@@ -156,6 +156,7 @@ _JVM = (
             grammar="kotlin",
             members=(".", "::"),
             hide=hide_kotlin_news,
+            in_strings=re.compile(r"(?<!\\\$)(?<=\$)[^\W\d]\w*"),
             needs_newline=True,
             exported=model.not_private,
             bases=model.bases_behind_colon,
