@@ -391,3 +391,15 @@ def test_of_several_headers_an_include_means_the_one_that_is_written_so() -> Non
     headers = "include/git2/refs.h src/lib/refs.h src/util/posix.h src/util/unix/posix.h src/util/win32/posix.h"
     codebase = Codebase({"tests/refs.c": written, **dict.fromkeys(headers.split(), "int a;\n")})
     assert codebase.links("tests/refs.c") == ({"src/lib/refs.h", "src/util/posix.h"}, set())
+
+
+def test_routes_of_phoenix_lead_to_modules_below_their_scope() -> None:
+    sources = {
+        "lib/web/router.ex": 'defmodule Web.Router do\n  scope "/", Web do\n    live "/", HomeLive, :page\n'
+        '    get "/cart", Shop.CartController, :show\n  end\nend\n',
+        "lib/web/home_live.ex": "defmodule Web.HomeLive do\nend\n",
+        "lib/web/cart_controller.ex": "defmodule Web.Shop.CartController do\nend\n",
+        "lib/other/home_live.ex": "defmodule Other.HomeLive do\nend\n",
+    }
+    found, _ = Codebase(sources).links("lib/web/router.ex")
+    assert found == {"lib/web/home_live.ex", "lib/web/cart_controller.ex"}

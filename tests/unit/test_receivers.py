@@ -11,6 +11,28 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "routes of Phoenix": (
+        {
+            "lib/web/router.ex": 'defmodule Web.Router do\n  scope "/", Web do\n'
+            '    live "/", HomeLive, :page\n  end\nend\n',
+            "lib/web/home_live.ex": "defmodule Web.HomeLive do\nend\n",
+            "lib/other/home_live.ex": "defmodule Other.HomeLive do\nend\n",
+        },
+        "lib/web/home_live.ex::Web.HomeLive",
+        {"lib/web/router.ex:3"},
+        0,
+    ),
+    "the function that a used module is told to run": (
+        {
+            "lib/web.ex": "defmodule Web do\n  def html, do: 1\n\n"
+            "  defmacro __using__(which), do: apply(__MODULE__, which, [])\nend\n",
+            "lib/web/home.ex": "defmodule Web.Home do\n  use Web, :html\nend\n",
+            "lib/other/home.ex": "defmodule Other.Home do\n  def html, do: 2\nend\n",
+        },
+        "Web.html",
+        {"lib/web/home.ex:2"},
+        0,
+    ),
     "a function of TypeScript that makes what its argument names": (
         {
             "di.ts": "export function get<T extends Made>(service: T): InstanceType<T> {\n  return box.bind(service)\n}\n",

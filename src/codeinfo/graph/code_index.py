@@ -8,6 +8,7 @@ are those of its language.
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
@@ -55,6 +56,7 @@ from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.tokens import split_identifier
 
 _MAX_CONFIG_BYTES = 1_000_000  # a larger package.json is data
+_ROUTES = re.compile(r"[\t ]scope\(?(?=[ \n])")  # of Phoenix
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
 _EXTENDING = frozenset({"method", "property"})
@@ -105,7 +107,7 @@ class ImportResolver:
             for edge in self._edges(source, written, outcome, open_names):
                 _merge_edge(edges, edge)
         implicit = (
-            self._whole_name_edges(source, imports, open_names)
+            self._whole_name_edges(source, imports, open_names, packed)
             if rules.whole_names
             else [*self._given_edges(source, open_names), *self._implicit_edges(source, open_names)]
         )
@@ -173,18 +175,23 @@ class ImportResolver:
             if name in offered:
                 yield Edge(source.path, offered[name], line, (name,), implicit=True)
 
-    def _whole_name_edges(self, source: FileFacts, imports: Sequence[Import], names: _OpenNames) -> list[Edge]:
-        """Modules used by their full name, which needs no import, or by one that starts with an alias."""
+    def _whole_name_edges(
+        self, source: FileFacts, imports: Sequence[Import], names: _OpenNames, packed: bytes
+    ) -> list[Edge]:
+        """Modules used by their full name, which needs no import, or by one that starts with an alias or with what is
+        written before a block of routes: `scope "/", Shop do`."""
         resolver = self.of(source)
         known = [f"{one.module}.{name}" for one in imports for name in one.names]
         known += [one.module for one in imports if not one.names]
         aliases = {name.rpartition(".")[2]: name for name in known} | {one.alias: one.module for one in imports}
+        scopes = [f"{name}." for name in names.used] if _ROUTES.search(unpack(packed)[0]) else []
         return [
             Edge(source.path, path, line, (whole,), implicit=True)
             for name, line in names.used.items()
             for first, dot, rest in [name.partition(".")]
-            for whole in [f"{aliases[first]}.{rest}" if dot and first in aliases else name]
-            if name in names.open or whole != name
+            for written in [f"{aliases[first]}.{rest}" if dot and first in aliases else name]
+            if name in names.open or written != name
+            for whole in (written, *(scope + name for scope in scopes))
             for path in resolver.whole(source, whole_module(source, whole))
         ]
 

@@ -892,11 +892,12 @@ _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
 # follow their module's name, or are the module's own or imported ones.
 
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what precedes a name, up to its dot
-# A module before an atom that names a function of it: `{Cart, :total, []}`, `apply(Cart, :total, [])`, and in routes
+# A module before an atom that names a function of it: `{Cart, :total, []}`, `use Web, :html`, `apply(…)`, and in routes
 # `get "/cart", CartController, :show`, below `scope "/", Shop do`.
-_BEFORE_ATOM = re.compile(r"(?:(?<=\{)|(?<=apply\()|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z")
+_BEFORE_ATOM = re.compile(r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z")
 _BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
 _PLUG = re.compile(r"\s*plug[ (]\s*:")
+_ROUTES = re.compile(r"(?m)^ *scope\b")
 _ROUTE_SCOPE = re.compile(r" *scope\b[^#\n]*?[ (]([A-Z][\w.]*)")
 _DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
 _LONGER = re.compile(r"\.[A-Z]")
@@ -925,7 +926,9 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
         return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
     parts = chain.group().split(".")[:-1] if chain else []
     if use.name[:1].isupper():
-        whole = _full_name(index, unit, [*parts, use.name], use)
+        scoped = ".".join([*_route_scopes(index, unit, use.line), *parts, use.name])
+        is_routed = _module_files(index, unit, scoped)
+        whole = scoped if is_routed else _full_name(index, unit, [*parts, use.name], use)
         is_longer = _LONGER.match(after) is not None
         return () if is_longer else tuple(SymbolId(path, whole) for path in _module_files(index, unit, whole))
     if parts:
@@ -988,6 +991,8 @@ def _modules_of(unit: Unit, written: Import) -> list[str]:
 def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
     """The modules of the blocks around a route, the outermost first."""
     lines, found = index.lines(unit.facts.file_id), list[str]()
+    if not index.memo.once(("routes", unit.facts.path), lambda: _ROUTES.findall(lines.whole_text())):
+        return []
     depth = 1000
     for text in (lines.get(above, "") for above in range(line, 0, -1)):
         indent = len(text) - len(text.lstrip())
