@@ -11,6 +11,29 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "records of Java, and variables called like methods": (
+        {
+            "Bucket.java": "package shop;\n\nrecord Bucket(String name, Size size) {}\n\nrecord Size(int width) {}\n",
+            "Other.java": "package shop;\n\nclass Other {\n    int width() { return 1; }\n}\n",
+            "Use.java": "package shop;\n\nclass Use {\n    int use(Bucket bucket) {\n"
+            "        var width = width(bucket);\n        return width;\n    }\n\n    int width(Bucket bucket) {\n"
+            "        return bucket.size().width();\n    }\n}\n",
+        },
+        "Size.width",
+        {"Use.java:10"},
+        0,
+    ),
+    "a variable that is bound to what a method of its name returns": (
+        {
+            "Use.java": "package shop;\n\nclass Use {\n    int use() {\n        var width = width();\n"
+            "        return width + width();\n    }\n\n    int width() {\n        return 1;\n    }\n}\n",
+            "Use.kt": "package shop\n\nclass Open {\n    fun use(): Int {\n        val width = width()\n"
+            "        return width\n    }\n\n    fun width() = 1\n}\n",
+        },
+        "width",
+        {"Use.java:5", "Use.java:6", "Use.kt:5"},
+        0,
+    ),
     "routes of Phoenix": (
         {
             "lib/web/router.ex": 'defmodule Web.Router do\n  scope "/", Web do\n'

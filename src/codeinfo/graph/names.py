@@ -146,7 +146,7 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _OTHER
     if use.receiver:
         return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
-    if rows := find_local(index, unit, use.name, use):
+    if rows := _find_hiding(index, unit, use):
         # `const { size } = options` names a field of what it takes apart.
         taken = [row.text.rpartition(".") for row in rows if row.line == use.line and row.mark == "="]
         of = next((value for value, _, name in taken if value and name == use.name), "")
@@ -181,6 +181,17 @@ def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> Meaning:
 def is_fixture(index: CodeIndex, unit: Unit, qualified: str) -> bool:
     rows = index.bindings(unit).inside(DECORATOR, qualified) if unit.facts.rules.names.fixtures else ()
     return any(_FIXTURE.match(row.text) for row in rows)
+
+
+def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
+    """The local variables that a name without a receiver means. In Java they are not called, and in `var total =
+    total(cart)` the one that is being bound does not hide the function."""
+    rows = find_local(index, unit, use.name, use)
+    if use.role != "call" or not rows:
+        return rows
+    own_value = re.compile(rf"(?<![\w.$]){re.escape(use.name)}\(")
+    is_bound_here = all(row.line == use.line and row.mark == "=" and own_value.search(row.text) for row in rows)
+    return [] if is_bound_here or unit.facts.rules.names.calls == "reference" else rows
 
 
 def _is_module_path(unit: Unit, use: Reference) -> bool:
@@ -733,9 +744,9 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
             return _called_or_indexed(index, found, rest)
         return _apply_decorator(index, unit, symbol, "")
     found = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
+    if called.startswith("()") and unit.facts.rules.names.accessors:  # what a generated method gets
+        return _called_or_indexed(index, found, called[2:])
     if called.startswith("(") and has_accessors(unit):
-        if called.startswith("()"):  # what a generated method gets
-            return _called_or_indexed(index, found, called[2:])
         return [symbol.owner]  # a builder
     return _called_or_indexed(index, found, called)
 

@@ -409,7 +409,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     settled = {use.place for use in proven}
     possible: list[Use] = []
     owners = {symbol.owner: symbol for symbol in lookup.found}
-    is_accessed = any(one.kind == "field" and has_accessors(index.unit(to.path)) for to, one in lookup.found.items())
+    is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.found.items())
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
@@ -435,6 +435,12 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
     )
+
+
+def _is_called(index: CodeIndex, field: SymbolId) -> bool:
+    """Whether a field of Java is read by calling something: of a record, or where methods are generated."""
+    owner, unit = index.definition(field.owner), index.unit(field.path)
+    return has_accessors(unit) or (owner is not None and re.search(r"\brecord\b", owner.signature) is not None)
 
 
 def _may_mean(lookup: Lookup, file: FileFacts, use: Reference) -> bool:

@@ -894,7 +894,9 @@ _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
 _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what precedes a name, up to its dot
 # A module before an atom that names a function of it: `{Cart, :total, []}`, `use Web, :html`, `apply(…)`, and in routes
 # `get "/cart", CartController, :show`, below `scope "/", Shop do`.
-_BEFORE_ATOM = re.compile(r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z")
+_BEFORE_ATOM = re.compile(
+    r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z"
+)
 _BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
 _PLUG = re.compile(r"\s*plug[ (]\s*:")
 _ROUTES = re.compile(r"(?m)^ *scope\b")

@@ -16,6 +16,7 @@
 (constructor_declaration name: (identifier) @name) @method
 (compact_constructor_declaration name: (identifier) @name) @method
 (field_declaration declarator: (variable_declarator name: (identifier) @name)) @field
+(record_declaration parameters: (formal_parameters (formal_parameter name: (identifier) @name) @field))
 (constant_declaration declarator: (variable_declarator name: (identifier) @name)) @constant
 
 (import_declaration) @import
