@@ -11,6 +11,26 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "C with a function for each platform": (
+        {
+            "map.h": "int p_map(int n);\n",
+            "unix/map.c": '#include "map.h"\nint p_map(int n) { return n; }\n',
+            "win32/map.c": '#include "map.h"\nint p_map(int n) { return n; }\n',
+            "use.c": '#include "map.h"\nint use() { return p_map(1); }\n',
+        },
+        "map.h::p_map",
+        {"use.c:2"},
+        0,
+    ),
+    "C with a macro around the name of a type": (
+        {
+            "map.h": "typedef int A_CALLBACK(map_cb)(int n);\n",
+            "use.c": '#include "map.h"\nint use(map_cb cb) { return 1; }\n',
+        },
+        "map.h::map_cb",
+        {"use.c:2"},
+        0,
+    ),
     "records of Java, and variables called like methods": (
         {
             "Bucket.java": "package shop;\n\nrecord Bucket(String name, Size size) {}\n\nrecord Size(int width) {}\n",
@@ -58,7 +78,8 @@ CASES = {
     ),
     "a function of TypeScript that makes what its argument names": (
         {
-            "di.ts": "export function get<T extends Made>(service: T): InstanceType<T> {\n  return box.bind(service)\n}\n",
+            "di.ts": "export function get<T extends Made>(service: T): InstanceType<T> {\n"
+            "  return box.bind(service)\n}\n",
             "jar.ts": "export class Jar {\n  fill() {}\n}\n",
             "other.ts": "export class Other {\n  fill() {}\n}\n",
             "use.ts": 'import { get } from "./di"\nimport { Jar } from "./jar"\n\nconst lazy = () => get(Jar)\n'
@@ -70,7 +91,8 @@ CASES = {
     ),
     "texts of Kotlin with names in them": (
         {
-            "Keys.kt": 'package shop\n\nconst val TAG = 1\n\nval url = "x/$TAG/y"\nval more = """$TAG ${TAG}"""\nval no = "\\$TAG"\n'
+            "Keys.kt": 'package shop\n\nconst val TAG = 1\n\nval url = "x/$TAG/y"\nval more = """$TAG ${TAG}"""\n'
+            'val no = "\\$TAG"\n'
         },
         "TAG",
         {"Keys.kt:5", "Keys.kt:6"},
@@ -78,7 +100,8 @@ CASES = {
     ),
     "traits of PHP": (
         {
-            "src/Concerns/HasTax.php": "<?php\n\nnamespace App\\Concerns;\n\ntrait HasTax\n{\n    public function tax() {}\n}\n",
+            "src/Concerns/HasTax.php": "<?php\n\nnamespace App\\Concerns;\n\ntrait HasTax\n{\n"
+            "    public function tax() {}\n}\n",
             "src/Other.php": "<?php\n\nnamespace App;\n\nclass Other\n{\n    public function tax() {}\n}\n",
             "src/Cart.php": "<?php\n\nnamespace App;\n\nclass Cart\n{\n    use Concerns\\HasTax;\n\n"
             "    public function total()\n    {\n        return $this->tax();\n    }\n}\n",
@@ -94,7 +117,8 @@ CASES = {
             "src/Facades/Cart.php": "<?php\n\nnamespace App\\Facades;\n\nuse App\\CartManager;\n"
             "use Illuminate\\Support\\Facades\\Facade;\n\n/**\n * @see CartManager\n */\nclass Cart extends Facade\n{\n"
             "    protected static function getFacadeAccessor()\n    {\n        return 'cart';\n    }\n}\n",
-            "src/Use.php": "<?php\n\nnamespace App;\n\nuse App\\Facades\\Cart;\n\nfunction run()\n{\n    return Cart::low();\n}\n",
+            "src/Use.php": "<?php\n\nnamespace App;\n\nuse App\\Facades\\Cart;\n\nfunction run()\n{\n"
+            "    return Cart::low();\n}\n",
         },
         "CartManager.low",
         {"src/Use.php:9"},
@@ -132,7 +156,8 @@ CASES = {
             "val Shop.padded get() = 2\n",
             "Types.kt": "package shop\n\nclass Cart\n\nobject Shop\n\nclass Box {\n    fun padded() {}\n}\n",
             "Use.kt": "package shop\n\nimport ui.Modifier\n\nfun use(cart: Cart, box: Box) {\n    Modifier.padded()\n"
-            "    Modifier\n        .size(1)\n        .padded()\n    cart.padded()\n    box.padded()\n    Shop.padded\n}\n",
+            "    Modifier\n        .size(1)\n        .padded()\n    cart.padded()\n    box.padded()\n"
+            "    Shop.padded\n}\n",
             "far/Far.kt": "package far\n\nimport shop.padded\n\nfun far() {\n    Modifier.size(2).padded()\n}\n",
         },
         "Modifier.padded",

@@ -295,7 +295,7 @@ def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> 
 
 
 def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
-    """The function that a header only declares: the only one of its whole name."""
+    """The function that a header only declares, if one alone has its whole name: there may be one for each platform."""
     found = index.definition(symbol) if isinstance(symbol, SymbolId) else None
     if found is None or found.kind != "prototype":
         return [symbol]
@@ -305,7 +305,7 @@ def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
         for body in one.by_name.get(found.name, ())
         if body.is_function and body.qualified == found.qualified and one.facts.rules.imports.headers
     ]
-    return bodies if len(set(bodies)) == 1 else []
+    return bodies if len(set(bodies)) == 1 else [symbol]
 
 
 def find_included(index: CodeIndex, path: str) -> frozenset[str]:

@@ -321,6 +321,7 @@ _PREFIX = re.compile(r"(?:await|new|const|yield from|yield|move|mut|ref|not|type
 _POSTFIX = re.compile(r"(?:[?!]*(?:\.|::|->|\\))\s*([\w$]+)")
 _NAME = re.compile(r"[$@]?[^\W\d][\w$]*")
 _CASTS = re.compile(r"\s+(?:as[?!]?|satisfies)\s+")
+_FILLED = re.compile(r"[(,]\s*(?:\{\}|\[\]) as ([\w$.<>\[\]]+)\s*[,)]")
 _EITHER = re.compile(r"\s+(?:or|\|\||\?\?)\s+")
 _CONDITION = re.compile(r"\s+if\s+.*?\s+else\s+")
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
@@ -370,12 +371,20 @@ def value_links(text: str) -> list[Links]:
 
 
 def cast_type(text: str) -> str:
-    """The type a value is cast to: `value as Type`."""
+    """The type a value is cast to: `value as Type`, also in brackets with something to fall back on. It says nothing of
+    what is called on the value, `(value as Type).call()`, but an empty object is filled: `merge({} as Type, …)`."""
+    return next(filter(None, map(_cast_of, _EITHER.split(text))), "")
+
+
+def _cast_of(text: str) -> str:
+    text = text.strip()
     while text.startswith("(") and find_closing(text, 0) >= len(text):
         text = text[1:-1].strip()
     parts = _CASTS.split(text)
-    is_whole = parts[-1].count("(") >= parts[-1].count(")")  # and not the receiver of a call: `(value as Type).call()`
-    return parts[-1] if len(parts) > 1 and parts[-1] != "const" and is_whole else ""
+    if parts[-1].count("(") < parts[-1].count(")"):
+        filled = _FILLED.search(text)
+        return filled[1] if filled else ""
+    return parts[-1] if len(parts) > 1 and parts[-1] != "const" else ""
 
 
 def _links(text: str, at: int, links: Links) -> Links | None:

@@ -51,7 +51,14 @@ def header_language(text: str) -> model.Language:
     return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
 
+# A macro around the name that a declaration defines: `typedef int A_CALLBACK(on_add)(cart *c);`.
+_AROUND_NAME = re.compile(
+    r"(?m)^([ \t]*(?!return\b|else\b|case\b|#)(?:\w+[ \t*]+)++)([A-Z][A-Z0-9_]{2,}\()(\w+)\)(?=\()"
+)
+
+
 def hide_macros(text: str) -> str:
+    text = _AROUND_NAME.sub(lambda found: f"{found[1]}{' ' * len(found[2])}{found[3]} ", text)
     if any(part in text for part in _ATTRIBUTE_PARTS):
         # The definition of such a macro keeps its name.
         text = _ATTRIBUTE.sub(_hide_use if "#define" in text else model.blank, text)
