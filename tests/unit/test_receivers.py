@@ -11,6 +11,15 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "C with a calling convention before a name": (
+        {
+            "map.h": "typedef LONG (WINAPI *open_fn)(\n    HANDLE /* A_HANDLE */ *handle, int n);\n",
+            "use.c": '#include "map.h"\nint use(open_fn open) { return 1; }\n',
+        },
+        "map.h::open_fn",
+        {"use.c:2"},
+        0,
+    ),
     "C with a function for each platform": (
         {
             "map.h": "int p_map(int n);\n",

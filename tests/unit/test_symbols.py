@@ -314,6 +314,12 @@ def test_a_condition_that_the_grammar_takes_for_a_function_is_none() -> None:
     assert "if" not in names
 
 
+def test_the_signature_of_a_long_type_of_c_is_its_beginning() -> None:
+    members = "".join(f"    A_{number} = {number},\n" for number in range(100))
+    found = [one for one in parse("c", f"typedef enum {{\n{members}}} colour;\n").definitions if one.name == "colour"]
+    assert [one.signature for one in found] == ["typedef enum colour;"]
+
+
 def test_a_keyword_of_c_behind_a_macro_is_no_name() -> None:
     found = parse("c", "attr struct type *\nrun(struct name *head)\n{\n\treturn 1;\n}\n").definitions
     assert [(one.kind, one.name) for one in found] == [("function", "run")]

@@ -661,7 +661,10 @@ def header_end(node: Node, kind: str, source: Source) -> int | None:
 def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:
     """The header on one line, without attributes and without the sign that opens the body."""
     start, (name_start, name_end), end = header
-    before = _without_attributes(text[max(start, name_start - _MAX_HEADER) : name_start])
+    written = text[start:name_start]
+    if len(written) > _MAX_HEADER and written.startswith("typedef"):  # `typedef enum { … } colour`
+        written = written.partition("{")[0]
+    before = _without_attributes(written[-_MAX_HEADER:])
     rest = text[name_start : min(end, name_end + _MAX_HEADER)]
     if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
         rest = rest.partition("\n")[0]

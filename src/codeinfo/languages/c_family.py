@@ -57,7 +57,11 @@ _AROUND_NAME = re.compile(
 )
 
 
+_CONVENTION = re.compile(r"(?<=\()[A-Z][A-Z0-9_]+(?=[ \t]+\*[ \t]*\w+\)[ \t]*\()")  # `(WINAPI *open_fn)(…)`
+
+
 def hide_macros(text: str) -> str:
+    text = _CONVENTION.sub(model.blank, text)
     text = _AROUND_NAME.sub(lambda found: f"{found[1]}{' ' * len(found[2])}{found[3]} ", text)
     if any(part in text for part in _ATTRIBUTE_PARTS):
         # The definition of such a macro keeps its name.
