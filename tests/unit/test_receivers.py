@@ -11,6 +11,18 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "objects that variables of TypeScript hold": (
+        {
+            "auth.ts": "export const auth = {\n  login: async () => {\n    return 1\n  },\n\n  logout() {\n"
+            "    return { login: 2 }\n  },\n}\n",
+            "query.ts": "export const query = {\n  login() {},\n}\n",
+            "use.ts": 'import { auth } from "./auth"\nimport { query } from "./query"\n\n'
+            "export const run = () => {\n  auth.login()\n  query.login()\n}\n",
+        },
+        "auth.ts::login",
+        {"use.ts:5"},
+        0,
+    ),
     "C with a calling convention before a name": (
         {
             "map.h": "typedef LONG (WINAPI *open_fn)(\n    HANDLE /* A_HANDLE */ *handle, int n);\n",

@@ -38,6 +38,7 @@ from codeinfo.graph.scopes import (
     find_member,
     find_parts,
     has_accessors,
+    holds_object,
     is_constant_from_outside,
     is_from_outside,
     is_inside,
@@ -731,7 +732,8 @@ def _exported_values(index: CodeIndex, module: ModuleId) -> Values:
 def _value_of(index: CodeIndex, symbol: SymbolId, definition: Definition, called: str) -> Values:
     unit = index.unit(symbol.path)
     found = _find_values(index, unit, symbol, definition, called)
-    return [symbol] if not found and symbol.qualified in unit.extended else found
+    is_object = not found and (symbol.qualified in unit.extended or holds_object(index, symbol))
+    return [symbol] if is_object else found
 
 
 def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Definition, called: str) -> Values:

@@ -39,6 +39,7 @@ _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its
 
 # What a facade of Laravel passes calls on to: `@see CartManager`, `return CartManager::class;`.
 _FACING = re.compile(r"(?:@(?:see|mixin)|(?<=\n)\s+return)\s+(\\?[A-Z][\w\\]*)(?=\s*\n|::class;)")
+_OBJECT = re.compile(r"=\s*(?:Object\.freeze\(\s*)?\{\s*(?://.*)?$")  # `const cart = {`
 _ACCESSOR = re.compile(r"(?:get|set|is)([A-Z]\w*)")
 EXPORTED = "exports"  # what `module.exports` is bound to
 _DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
@@ -681,10 +682,36 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
     unit = index.unit(owner.path)
     inner, rules = f"{owner.qualified}.{name}", unit.facts.rules.names
     own = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
+    if not own and rules.default_exports:
+        return _find_held(index, unit, owner, name)
     # In Swift a method that another file adds may have the name of a property: `tableView`.
     if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return own
     return list(dict.fromkeys((*own, *_defined_elsewhere(index, unit, inner))))
+
+
+def _find_held(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+    """The method of an object that a variable of JavaScript holds: `const cart = { total() {} }`; its qualified name
+    does not say which object has it, so the file must have one method of the name."""
+    named = unit.by_name.get(name, ())
+    if len(named) != 1 or named[0].qualified != name or named[0].kind != "method" or not holds_object(index, owner):
+        return []
+    lines, around = index.lines(unit.facts.file_id), unit.by_qualified[owner.qualified]
+    first, own = (lines.get(at, "") for at in (around.start_line + 1, named[0].start_line))
+    is_inside = around.start_line < named[0].start_line <= around.end_line
+    return [SymbolId(owner.path, name)] if is_inside and _indent(first) == _indent(own) else []
+
+
+def holds_object(index: CodeIndex, symbol: SymbolId) -> bool:
+    """Whether a variable of JavaScript is bound to an object that is written out."""
+    found, facts = index.definition(symbol), index.graph.files[symbol.path]
+    if found is None or found.kind not in ("variable", "constant") or not facts.rules.names.default_exports:
+        return False
+    return _OBJECT.search(index.lines(facts.file_id).get(found.start_line, "")) is not None
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
 
 
 def _defined_elsewhere(index: CodeIndex, unit: Unit, qualified: str) -> list[SymbolId]:
