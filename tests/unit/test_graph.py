@@ -383,7 +383,7 @@ def test_impact_reaches_those_who_call_the_interface_of_what_changed(tmp_path: P
             "    public int low() {\n        return 1;\n    }\n}\n",
             "src/Cart.java": "package shop;\n\nclass Cart {\n    private final Prices prices;\n}\n",
             "test/CartTest.java": "package shop;\n\nclass CartTest {\n    Cart cart;\n    Prices prices;\n}\n",
-            **{f"src/Job{n}.java": f"package shop;\n\nclass Job{n} implements Runs {{}}\n" for n in range(3)},
+            **{f"src/Job{n}.java": f"package shop;\n\nclass Job{n} implements Runs {{}}\n" for n in range(4)},
             "src/Runs.java": "package shop;\n\ninterface Runs {}\n",
             "src/Pool.java": "package shop;\n\nclass Pool {\n    Runs runs;\n}\n",
         },

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from graph_tools import Codebase
 
-CASES = {
+CASES: dict[str, tuple[dict[str, str], dict[str, tuple[set[str], set[str]]]]] = {
     "python": (
         {
             "src/app/__init__.py": "from .core import Engine\n",
@@ -120,7 +120,7 @@ CASES = {
         },
         {
             "hir/src/lib.rs": ({"hir-def/src/hir.rs"}, set()),
-            "hir-def/src/body.rs": ({"hir-def/src/hir.rs", "span/src/lib.rs"}, {"external:hir"}),
+            "hir-def/src/body.rs": ({"hir-def/src/hir.rs", "span/src/lib.rs"}, set()),
         },
     ),
     "jvm": (

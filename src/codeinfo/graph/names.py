@@ -137,8 +137,8 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
     if use.receiver.startswith(MENTIONED):
-        found = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
-        return found if found.symbols else _OTHER
+        meant = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
+        return meant if meant.symbols else _OTHER
     if rules.whole_modules:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
@@ -356,8 +356,8 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = find_local(index, unit, first, use, before=True)
     owners = _find_owners(index, unit, use, rows)
-    if added := _resolve_extension(index, unit, use, owners):
-        return added
+    if extension := _resolve_extension(index, unit, use, owners):
+        return extension
     if not owners and not rows:
         if is_namespace(index, unit, use.receiver):
             found = Resolution(_symbols(resolve_in_namespace(index, unit, use.receiver, use.name)))

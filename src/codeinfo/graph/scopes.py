@@ -211,21 +211,21 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     return index.memo.once(("beside", unit.facts.path, name), find)
 
 
-def find_extensions(index: CodeIndex, unit: Unit, name: str) -> tuple[list[SymbolId], bool]:
+def find_extensions(index: CodeIndex, unit: Unit, name: str) -> tuple[Sequence[SymbolId], bool]:
     """The extensions of Kotlin that a file sees under a name, and whether an import names them."""
     if not unit.facts.rules.names.extensions or unit.facts.rules.names.open_types or not index.files_defining(name):
         return [], False
+    taken = [to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets]
+    paths = [one.path for one in taken if name in one.names]
 
-    def find() -> tuple[list[SymbolId], bool]:
-        taken = [to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets]
-        paths = [one.path for one in taken if name in one.names]
+    def find() -> Sequence[SymbolId]:
         near = {unit.facts.path, *index.resolver.of(unit.facts).visible(unit.facts)}
         defining = index.files_defining(name)
         opened = (*sorted(near & defining), *_opened_files(index, unit, defining))
         units = map(index.unit, dict.fromkeys(paths or opened))
-        return [SymbolId(one.facts.path, two.qualified) for one in units for two in one.extensions(name)], bool(paths)
+        return [SymbolId(one.facts.path, added.qualified) for one in units for added in one.extensions(name)]
 
-    return index.memo.once(("extensions", unit.facts.path, name), find)
+    return index.memo.once(("extensions", unit.facts.path, name), find), bool(paths)
 
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
