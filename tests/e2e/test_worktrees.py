@@ -324,6 +324,30 @@ def test_a_folder_that_only_claims_to_be_a_work_tree_is_none(family: Family, tmp
     assert family_of(tmp_path) == tmp_path
 
 
+def test_a_folder_cannot_put_its_texts_into_the_index_of_a_repository(family: Family, tmp_path: Path) -> None:
+    """It has all that git keeps of a work tree, in its own folder, and an index that names a blob of the repository."""
+    for number in range(120):  # with fewer files each is read
+        (family.main / f"part_{number}.py").write_text(f"def part_{number}():\n    return {number}\n")
+    (family.main / "pay.py").write_text("def pay():\n    return check()\n")
+    os.utime(family.main / "pay.py", (1, 1))
+    family.git("-C", str(family.main), "add", "--all")
+    family.git("-C", str(family.main), "commit", "--quiet", "-m", "pay")
+    liar, kept = tmp_path / "liar", tmp_path / "liar" / "kept"
+    kept.mkdir(parents=True)
+    shutil.copy(family.main / ".git" / "HEAD", kept)
+    (kept / "commondir").write_text(f"{family.main / '.git'}\n")
+    (kept / "gitdir").write_text(f"{liar / '.git'}\n")
+    (liar / ".git").write_text("gitdir: kept\n")
+    for text in ("check", "steal"):  # of one size, and as old as what git has recorded
+        (liar / "pay.py").write_text(f"def pay():\n    return {text}()\n")
+        os.utime(liar / "pay.py", (1, 1))
+        if text == "check":
+            family.git("-C", str(liar), "add", "pay.py")
+    assert family_of(liar) == liar
+    assert [cli("index", root).code for root in (liar, family.main)] == [0, 0]
+    assert "check()" in cli("search", "pay", family.main).out
+
+
 def test_work_trees_of_a_bare_repository_are_a_family(family: Family, tmp_path: Path) -> None:
     bare = tmp_path / "bare.git"
     family.git("clone", "--quiet", "--bare", str(family.main), str(bare))

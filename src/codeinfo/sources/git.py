@@ -255,10 +255,12 @@ def family_of(root: Path) -> Path:
         return root
     folder = Path(resolve_links(root / read_pointer(marker).removeprefix("gitdir: ")))
     shared = read_pointer(folder / "commondir")
-    # Git records the work tree on its side as well: a folder that only claims to belong to a repository does not.
-    if not shared or resolve_links(read_pointer(folder / "gitdir")) != resolve_links(marker):
-        return root
     common = Path(resolve_links(folder / shared))
+    # Git records the work tree inside the repository as well: a folder that only claims to belong to one, with such
+    # files of its own, does not. Trees of a family take over each other's contents.
+    recorded = resolve_links(folder / read_pointer(folder / "gitdir"))
+    if not shared or folder.parent != common / "worktrees" or recorded != resolve_links(marker):
+        return root
     return common.parent if common.name == ".git" else common
 
 
