@@ -47,7 +47,7 @@ class Kind(StrEnum):
     WRITTEN = "written"  # documents written into it one by one
 
 
-class Collection(Struct, frozen=True, omit_defaults=True):
+class Collection(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`url` is a path or an address, which may hold a key; `source` is what to show. `id` is `file:<id>` for local
     sources, otherwise `pkg:<source>`."""
 
@@ -155,16 +155,22 @@ _CORRECT_FILE = "Correct the file or remove it"
 _ADD_YOURSELF = NextStep("Add it to your own list with ", to_run("docs add"))
 
 
+class _UserList(Struct, forbid_unknown_fields=True):
+    collections: list[dict[str, Any]]
+
+
 def read_user_list(text: str, where: str) -> list[Collection]:
-    value = _object(text, where)
-    if "collections" not in value:
-        raise UsageError(f'{where} has no "collections"', _CORRECT_FILE)
+    """Refuses what it does not know: a newer CodeInfo wrote that, and the next change here would lose it."""
     try:
-        found = convert(value["collections"], list[Collection])
+        entries = convert(_object(text, where), _UserList).collections
+        ids = [entry.pop("id", None) for entry in entries]
+        found = convert(entries, list[Collection])
     except ValidationError as error:
-        raise UsageError(f"{where} has an entry that is not a collection: {error}", _CORRECT_FILE) from error
-    for entry, collection in zip(value["collections"], found, strict=True):
-        if entry.get("id", collection.id) != collection.id:  # a flipped bit would point it at something else
+        raise UsageError(
+            f"{where} is not a list of collections: {error}", "Correct the file or upgrade CodeInfo"
+        ) from error
+    for identity, collection in zip(ids, found, strict=True):
+        if identity not in (None, collection.id):  # a flipped bit would point it at something else
             raise UsageError(f"{where}: {collection.name!r} has the id of another collection", _CORRECT_FILE)
     return found
 

@@ -48,7 +48,8 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
             os.mkdir(place, FOLDER_MODE)
             os.chmod(place, FOLDER_MODE)
     if not path.is_dir():
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        found = errno.EEXIST if os.path.lexists(path) else errno.ENOENT  # or it was removed meanwhile
+        raise OSError(found, os.strerror(found), str(path))
     base = base or path
     for place in (path, *path.parents):
         if place == base and place.name != _OWN_NAME:
@@ -175,6 +176,14 @@ def try_lock(handle: int, path: str | Path, *, shared: bool = False) -> bool:
             raise LocksUnsupported(str(path), error.strerror) from error
         raise
     return True
+
+
+def is_at(path: str | Path, handle: int) -> bool:
+    """Whether an open file or folder is still the one at its path."""
+    try:
+        return os.path.samestat(os.stat(path), os.fstat(handle))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

@@ -133,7 +133,7 @@ def test_collections_are_read_too(tmp_path: Path, codeinfo: Any, monkeypatch: py
     (data / "collections.json").write_text("{")
     assert "collections.json is not valid JSON" in codeinfo("doctor", cwd=project).stdout
     (data / "collections.json").write_text('{"collectionr": []}')
-    assert 'collections.json has no "collections"' in codeinfo("doctor", cwd=project).stdout
+    assert "collections.json is not a list of collections" in codeinfo("doctor", cwd=project).stdout
     entry = {"id": "file:0123456789ab", "name": "guide", "kind": "folder", "url": "/guide"}
     (data / "collections.json").write_text(json.dumps({"collections": [entry]}))
     assert "'guide' has the id of another collection" in codeinfo("doctor", cwd=project).stdout

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from document_tools import add, ask, engine, harbour
 
-from codeinfo.collections import unpack
+from codeinfo.collections import Collection, Kind, unpack
 from codeinfo.engine import Engine
 from codeinfo.engine import documents as engine_documents
 from codeinfo.errors import NotFound, UsageError
@@ -205,6 +205,26 @@ def test_a_collection_is_never_replaced_silently(facade: Engine, tmp_path: Path,
     assert "its patterns were none before" in again.notes
     (listed,) = facade.documents.list(DocsListRequest()).collections
     assert listed.url == str(notes)
+
+
+def test_a_list_that_could_not_be_read_again_is_not_written(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    add(facade, notes)
+    known = facade.documents.collections
+    files = tuple(f"/{'d' * 200}/{number}.md" for number in range(25_000))
+    with pytest.raises(UsageError, match="would have 5,"):
+        known.add(Collection("many", Kind.FILES, "/", files), tmp_path)
+    assert [item.name for item in known.all(tmp_path)[0]] == ["notes"]
+
+
+def test_what_a_newer_release_listed_is_not_lost(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    add(facade, notes)
+    listed = facade.documents.collections.folder.with_suffix(".json")
+    content = json.loads(listed.read_text())
+    content["collections"][0]["schedule"] = "daily"
+    listed.write_text(json.dumps(content))
+    with pytest.raises(UsageError, match="unknown field `schedule`"):
+        facade.documents.collections.add(Collection("other", Kind.FOLDER, "/other"), tmp_path)
+    assert json.loads(listed.read_text()) == content
 
 
 def test_what_cannot_be_added_is_not_listed(facade: Engine, tmp_path: Path, notes: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -11,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from document_tools import add, ask, engine
 from store_digest import digest_of
 
 from codeinfo.engine import Engine
+from codeinfo.engine.collections import lock_written
 from codeinfo.engine.documents import BEING_INDEXED
 from codeinfo.errors import Busy, UsageError
 from codeinfo.operations.documents import (
@@ -174,6 +176,32 @@ def test_a_refused_first_document_takes_nothing_of_others_along(tmp_path: Path) 
         with engine() as facade:
             shown = facade.documents.section(DocsSectionRequest(f"wiki{number}", "start.md"))
             assert "Turn the key" in shown.content
+
+
+def test_a_refused_document_does_not_replace_what_another_process_wrote(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taking a refused one back is a second step: another process may write between the two."""
+
+    def notebook(text: str) -> str:
+        return json.dumps({"nbformat": 4, "cells": [{"cell_type": "markdown", "source": [text]}]})
+
+    with engine() as facade:
+        facade.documents.update(DocsUpdateRequest("wiki", "a.ipynb", notebook("Apples.")))
+        steps = [lambda: None, lambda: other(notebook("Bananas.")), lambda: None]
+
+        def other(text: str) -> None:
+            with engine() as another:
+                another.documents.update(DocsUpdateRequest("wiki", "a.ipynb", text))
+
+        def lock(home: Path) -> AbstractContextManager[None]:
+            steps.pop(0)()
+            return lock_written(home)
+
+        monkeypatch.setattr("codeinfo.engine.documents.lock_written", lock)
+        with pytest.raises(UsageError, match="cannot be a document"):
+            facade.documents.update(DocsUpdateRequest("wiki", "a.ipynb", "no notebook"))
+        assert "Bananas" in facade.documents.section(DocsSectionRequest("wiki", "a.ipynb")).content
 
 
 def test_a_document_is_written_and_deleted_while_others_index_its_collection(

@@ -152,6 +152,38 @@ def test_a_broken_file_is_reported_by_line_and_column_and_left_alone(text: str, 
     assert [path.name for path in file.parent.iterdir()] == ["memory.json"]
 
 
+def test_what_another_release_or_tool_wrote_stays(tmp_path: Path) -> None:
+    file = tmp_path / ".codeinfo" / "memory.json"
+    change_memories(tmp_path, lambda before: [some("one")])
+    content = json.loads(file.read_text())
+    content |= {"reviewed": "weekly", "memories": [{**content["memories"][0], "tags": ["make"]}]}
+    file.write_text(json.dumps(content))
+    renewed = replace(some("one"), date="2026-02-02")
+    change_memories(tmp_path, lambda before: [renewed, some("two")])
+    written = json.loads(file.read_text())
+    assert written["reviewed"] == "weekly"
+    tags = {one["memory"]: (one["date"], one.get("tags")) for one in written["memories"]}
+    assert tags == {"one": ("2026-02-02", ["make"]), "two": (some("two").date, None)}
+
+
+def test_a_file_of_a_newer_release_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / ".codeinfo" / "memory.json"
+    change_memories(tmp_path, lambda before: [some("one")])
+    text = file.read_text().replace('"format": 1', '"format": 2')
+    file.write_text(text)
+    with pytest.raises(UsageError, match="this release does not know"):
+        change_memories(tmp_path, lambda before: [*before, some("two")])
+    assert file.read_text() == text
+
+
+def test_a_file_never_grows_beyond_what_is_read(tmp_path: Path) -> None:
+    change_memories(tmp_path, lambda before: [some("one")])
+    many = [some(f"{number} {'x' * 1990}") for number in range(5000)]
+    with pytest.raises(UsageError, match="would have 10,"):
+        change_memories(tmp_path, lambda before: [*before, *many])
+    assert [memory.memory for memory in read_memories(tmp_path)] == ["one"]
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()

@@ -31,6 +31,8 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source, without_odd_names
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
+    FILE_MODE,
+    is_at,
     locked,
     open_private,
     private_folder,
@@ -121,7 +123,7 @@ class CollectionList:
         """`url` counts from the file's folder, so that it means the same to everyone who clones the project."""
         with self._edit_list():
             text = collections.add_to_context(_read(path), str(path.parent), collection.name, url, collection.ref)
-            replace_file(path, text.encode(), mode=_SHARED)
+            _write(path, text, mode=_SHARED)
 
     def remove(self, collection: Collection, project: Path, *, if_empty: bool = False) -> None:
         """Its documents go first: a killed removal leaves it listed, so that it can be removed again."""
@@ -134,7 +136,7 @@ class CollectionList:
                 write([item for item in self._read_own() if item.id != collection.id])
             elif (path := find_upwards(project, CONTEXT_FILE)) is not None:
                 text = collections.remove_from_context(_read(path), str(path.parent), collection.name)
-                replace_file(path, text.encode(), mode=_SHARED)
+                _write(path, text, mode=_SHARED)
 
     def _read_own(self) -> list[Collection]:
         text = _read(self._list)
@@ -146,11 +148,19 @@ class CollectionList:
         private_folder(self._list.parent)
         lock = self._list.with_suffix(".lock")
         with locked(open_private(lock, os.O_RDWR), lock):
-            yield lambda listed: replace_file(self._list, collections.write_user_list(listed).encode())
+            yield lambda listed: _write(self._list, collections.write_user_list(listed))
 
 
 def _read(path: Path) -> str:
     return read_user_file(path, _MAX_LIST_BYTES) or ""
+
+
+def _write(path: Path, text: str, *, mode: int = FILE_MODE) -> None:
+    data = text.encode()
+    if len(data) > _MAX_LIST_BYTES:  # it could not be read again
+        step = "Add folders rather than many files"
+        raise UsageError(f"{path} would have {len(data):,} bytes, of at most {_MAX_LIST_BYTES:,}", step)
+    replace_file(path, data, mode=mode)
 
 
 class CollectionSource(Source, frozen=True):
@@ -308,16 +318,9 @@ def _lock_home(home: Path) -> Iterator[None]:
     while True:
         handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with locked(handle, home):
-            if _is_at(home, handle):
+            if is_at(home, handle):
                 yield
                 return
-
-
-def _is_at(path: Path, handle: int) -> bool:
-    try:
-        return os.path.samestat(os.stat(path), os.fstat(handle))
-    except FileNotFoundError:
-        return False
 
 
 def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:

@@ -537,7 +537,8 @@ class DocumentOperations:
         if row is None or not row.language:
             why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
             with lock_written(home):
-                target.unlink(missing_ok=True) if before is None else replace_file(target, before)
+                if target.is_file() and target.read_bytes() == data:  # or another process has written it since
+                    target.unlink() if before is None else replace_file(target, before)
             if not known:
                 with suppress(Busy):  # another process indexes what it has written there
                     self._remove(collection, project, if_empty=True)

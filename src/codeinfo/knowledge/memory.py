@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
-from codeinfo.files import locked, read_regular, replace_file, sweep_temporary
+from codeinfo.files import TooLarge, locked, read_regular, replace_file, sweep_temporary
 from codeinfo.knowledge.history import COMMIT_DAYS
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
@@ -267,6 +267,7 @@ FOLDER = ".codeinfo"
 NAME = "memory.json"
 FOREIGN = ".codebase-context/memory.json"
 MAX_BYTES = 10_000_000
+_TOO_LARGE = f"Keep it below {MAX_BYTES:,} bytes: remove memories that no longer matter"
 _FORMAT = 1
 _MODE = 0o644  # it belongs to the project
 
@@ -277,19 +278,32 @@ class MemoryFileDamaged(UsageError):
     code = "MEMORY_DAMAGED"
 
 
+class _Content(NamedTuple):
+    """Of a file. What a newer release or another tool added to it, or to a memory (by id), stays when it is written."""
+
+    memories: tuple[Memory, ...] = ()
+    rest: Mapping[str, Any] = {}
+    rests: Mapping[str, Mapping[str, Any]] = {}
+
+
 def read_memories(root: Path) -> tuple[Memory, ...]:
     """The project's memories, none if there is no file."""
+    return _read_content(root).memories
+
+
+def _read_content(root: Path) -> _Content:
     name = str(root / FOLDER / NAME)
     try:
         data = read_regular(str(root), f"{FOLDER}/{NAME}", MAX_BYTES)
     except FileNotFoundError:
-        return ()
+        return _Content()
+    except TooLarge as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step=_TOO_LARGE) from error
     except OSError as error:
-        step = f"It must be a plain file of at most {MAX_BYTES:,} bytes"
-        refused = UsageError(f"{name} cannot be read: {error.strerror}", next_step=step)
+        refused = UsageError(f"{name} cannot be read: {error.strerror}", next_step="It must be a plain file")
         raise environment_error(error, name) or refused from error
     try:
-        return parse_memories(data.decode("utf-8-sig"), name)
+        return _parse(data.decode("utf-8-sig"), name)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
@@ -330,31 +344,42 @@ def change_memories(root: Path, edit: Callable[[tuple[Memory, ...]], Sequence[Me
         raise environment_error(error, str(root / FOLDER)) or refused from error
     with locked(folder, root / FOLDER):
         sweep_temporary(folder, NAME)
-        before = read_memories(root)
+        content = _read_content(root)
+        before = content.memories
         after = tuple(sorted(set(edit(before)), key=lambda memory: (memory.id, memory.date, memory.memory)))
         if after != before:
-            _write(folder, root, after)
+            _write(folder, root, after, content)
         return before
 
 
-def _write(folder: int, root: Path, memories: Sequence[Memory]) -> None:
-    content = {"format": _FORMAT, "memories": [to_record(memory) for memory in memories]}
-    text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+def _write(folder: int, root: Path, memories: Sequence[Memory], before: _Content) -> None:
+    records = [{**to_record(memory), **before.rests.get(memory.id, {})} for memory in memories]
+    text = json.dumps({**before.rest, "format": _FORMAT, "memories": records}, ensure_ascii=False, indent=2) + "\n"
+    data = text.encode("utf-8", "backslashreplace")
+    if len(data) > MAX_BYTES:  # it could not be read again
+        raise UsageError(f"{root / FOLDER / NAME} would have {len(data):,} bytes", next_step=_TOO_LARGE)
     try:
-        replace_file(NAME, text.encode("utf-8", "backslashreplace"), mode=_MODE, folder=folder)
+        replace_file(NAME, data, mode=_MODE, folder=folder)
     except OSError as error:
         raise environment_error(error, str(root / FOLDER / NAME)) or error from error
 
 
 def parse_memories(text: str, name: str) -> tuple[Memory, ...]:
     """Memories from a file's text, or from the bare list that other tools write; errors point at line and column."""
+    return _parse(text, name).memories
+
+
+def _parse(text: str, name: str) -> _Content:
     try:
         content = json.loads(text)
     except json.JSONDecodeError as error:
         raise _damage_error(name, error.lineno, error.colno, error.msg) from None
     except RecursionError:
         raise _damage_error(name, 1, 1, "nested too deeply") from None
-    records = content.get("memories") if isinstance(content, dict) else content
+    rest = content if isinstance(content, dict) else {"memories": content}
+    records = rest.get("memories")
+    if rest.get("format", _FORMAT) != _FORMAT:
+        raise UsageError(f"{name} has a format that this release does not know", next_step="Upgrade CodeInfo")
     if not isinstance(records, list):
         raise _damage_error(name, 1, 1, 'there is no list of "memories"')
     memories = []
@@ -363,7 +388,11 @@ def parse_memories(text: str, name: str) -> tuple[Memory, ...]:
             memories.append(from_record(record))
         except UsageError as error:
             raise _damage_error(name, *_position(text, number), str(error)) from None
-    return tuple(memories)
+    own = frozenset(Memory.__struct_fields__)
+    rests = {
+        one.id: {key: record[key] for key in record.keys() - own} for one, record in zip(memories, records, strict=True)
+    }
+    return _Content(tuple(memories), rest, rests)
 
 
 def _position(text: str, number: int) -> tuple[int, int]:
