@@ -17,6 +17,8 @@ import pytest
 from conftest import RunCli
 from durability_tools import index_folder, make_project
 
+from codeinfo.store.layout import IndexFolder
+
 SECONDS = 8.0  # to say Busy, on a machine that is shared: the patience is 3
 HOLDER = """
 import fcntl, os, sys
@@ -110,6 +112,31 @@ def test_an_index_is_not_waited_for(
         check_busy(codeinfo, project, "index")
         check_busy(codeinfo, project, "clear", "--yes")
         assert codeinfo("search", "newcomer", cwd=project).returncode == 0
+
+
+def test_an_index_is_cleared_while_others_wait_to_write_it(tmp_path: Path) -> None:
+    """Whoever gets the lock next has a folder of its own, whose content stays until they clear it."""
+    problems: list[BaseException] = []
+
+    def fill_and_clear(name: str) -> None:
+        folder = IndexFolder(tmp_path / "cache", tmp_path / name, tmp_path / "family")
+        try:
+            for _ in range(20):
+                with folder.lock(patience_s=60):
+                    for number in range(5):
+                        (folder.path / f"file-{number}").write_text("kept while the lock is held")
+                    assert len(list(folder.path.glob("file-*"))) == 5
+                    folder.clear()
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=fill_and_clear, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not problems
+    assert not list((tmp_path / "cache" / "indexes").iterdir())
 
 
 @pytest.mark.parametrize("killed", [True, False])

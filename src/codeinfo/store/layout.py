@@ -17,6 +17,7 @@ from msgspec import Struct
 from codeinfo.errors import Busy, IndexTooNew, OutOfSpace
 from codeinfo.files import (
     LOCK_PATIENCE_S,
+    is_at,
     open_private,
     private_folder,
     read_private,
@@ -179,9 +180,11 @@ class IndexFolder:
         return name
 
     def clear(self) -> None:
-        """Remove the whole family. The caller holds the lock."""
+        """Remove the whole family. The caller holds the lock: renamed at once, so that whoever waits for it makes a new
+        folder and neither fills nor loses anything in this one."""
         with translate_errors(self.path):
-            shutil.rmtree(self.path)
+            self.path.rename(_set_aside(self.path))
+        _remove_set_aside(self.path.parent)
 
     @contextmanager
     def lock(
@@ -224,15 +227,20 @@ class IndexFolder:
         patient_until = time.monotonic() + LOCK_PATIENCE_S
         while True:
             with translate_errors(self.path):
-                private_folder(self.path, self._cache)
-                handle = open_private(self.path / "lock", os.O_RDWR)
+                try:
+                    private_folder(self.path, self._cache)
+                    handle = open_private(self.path / "lock", os.O_RDWR)
+                except FileNotFoundError:  # another process clears it just now
+                    if time.monotonic() < patient_until:
+                        continue
+                    raise
             try:
                 locked = try_lock(handle, self.path / "lock")
                 pid, _, tree = ("" if locked else os.read(handle, 300).decode("utf-8", "replace")).partition(" ")
             except BaseException:
                 os.close(handle)
                 raise
-            if locked and os.fstat(handle).st_nlink:
+            if locked and is_at(self.path / "lock", handle):
                 return handle
             os.close(handle)  # if it was cleared between opening and locking, the lock means nothing
             if locked:
@@ -304,12 +312,20 @@ def bytes_under(folder: Path) -> int:
 
 def _remove_family(family: Path) -> bool:
     """False if one of its builds is open, or being written."""
-    target = family.with_name(f".removed-{os.urandom(4).hex()}")
-    if not _rename_unused(family, (family / "lock", *family.glob("v*-*")), target):
+    if not _rename_unused(family, (family / "lock", *family.glob("v*-*")), _set_aside(family)):
         return False
-    for removed in family.parent.glob(".removed-*"):
-        shutil.rmtree(removed, ignore_errors=True)
+    _remove_set_aside(family.parent)
     return True
+
+
+def _set_aside(family: Path) -> Path:
+    """What it is called until it is removed, if necessary by another process."""
+    return family.with_name(f".removed-{os.urandom(4).hex()}")
+
+
+def _remove_set_aside(indexes: Path) -> None:
+    for removed in indexes.glob(".removed-*"):
+        shutil.rmtree(removed, ignore_errors=True)
 
 
 def _rename_unused(folder: Path, locks: Iterable[Path], target: Path) -> bool:
