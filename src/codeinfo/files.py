@@ -56,6 +56,7 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
             break
         with suppress(OSError):  # removed meanwhile, or a file system without modes or read-only
             status = os.stat(place)
+            check_owner(place, status)
             if stat.S_IMODE(status.st_mode) & 0o077 and status.st_uid == os.geteuid():
                 os.chmod(place, FOLDER_MODE)
         if place == base:
@@ -72,13 +73,24 @@ def open_private(path: str | Path, flags: int) -> int:
         if error.errno not in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
             raise
         raise _not_plain(path, *(["a link"] if error.errno == errno.ELOOP else [])) from error
-    status = os.fstat(handle)
-    if not stat.S_ISREG(status.st_mode):
+    try:
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise _not_plain(path)
+        check_owner(path, status)
+        if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
+            os.fchmod(handle, FILE_MODE)
+    except BaseException:
         os.close(handle)
-        raise _not_plain(path)
-    if stat.S_IMODE(status.st_mode) != FILE_MODE and status.st_uid == os.geteuid():
-        os.fchmod(handle, FILE_MODE)
+        raise
     return handle
+
+
+def check_owner(path: str | Path, status: os.stat_result) -> None:
+    """Refuses what another user has put into a folder that several share: they could read what is written there, and
+    replace what is read. Root's is accepted, and what only its owner may open: we then have the owner's rights."""
+    if status.st_uid not in (os.geteuid(), 0) and stat.S_IMODE(status.st_mode) & 0o077:
+        raise UsageError(f"{path} belongs to another user", "Remove it, or set CODEINFO_HOME to a folder of your own")
 
 
 def _not_plain(path: str | Path, found: str = "not a plain file") -> UsageError:

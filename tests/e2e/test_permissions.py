@@ -97,6 +97,29 @@ def test_what_a_link_leads_to_is_not_written(tmp_path: Path, monkeypatch: pytest
     assert (other.read_text(), stat.S_IMODE(other.stat().st_mode)) == ("not ours", 0o644)
 
 
+@pytest.mark.parametrize("place", ["indexes", "indexes/*", "indexes/*/lock"])
+def test_what_another_user_put_into_a_shared_folder_is_not_used(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli
+) -> None:
+    shared = tmp_path / "shared"
+    monkeypatch.setenv("CODEINFO_CACHE_DIR", str(shared))
+    project = make_project(tmp_path / "project", 2)
+    assert codeinfo("index", str(project)).returncode == 0
+    (prepared,) = shared.glob(place)
+    prepared.chmod(0o777)
+    if os.geteuid() == 0:
+        os.chown(prepared, 12345, 12345)
+    else:
+        user = os.geteuid() + 1
+        monkeypatch.setattr(os, "geteuid", lambda: user)
+    (project / "new.py").write_text("def newcomer():\n    return 1\n")
+    for command in ("index", "search newcomer"):
+        refused = codeinfo(*command.split(), str(project))
+        assert (refused.returncode, f"{prepared} belongs to another user" in refused.stderr) == (2, True), (
+            refused.stderr
+        )
+
+
 @pytest.mark.parametrize("put", [os.mkfifo, os.mkdir])
 def test_something_else_in_the_place_of_a_file_is_named(
     put: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli

@@ -17,6 +17,7 @@ from msgspec import Struct
 from codeinfo.errors import Busy, IndexTooNew, OutOfSpace
 from codeinfo.files import (
     LOCK_PATIENCE_S,
+    check_owner,
     is_at,
     open_private,
     private_folder,
@@ -75,6 +76,8 @@ class IndexFolder:
         """The build the tree is searched in, or None if there is none."""
         with translate_errors(self.path):
             try:
+                for place in (self.path.parent, self.path):
+                    check_owner(place, os.stat(place))
                 build = self._build(_text(self.tree_path / "current"))
             except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
