@@ -14,7 +14,7 @@ import pytest
 from codeinfo.config import Config, user_folders
 from codeinfo.engine import Engine
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
-from codeinfo.shells.install import CLIENTS, Client, Places, install, json_servers, uninstall
+from codeinfo.shells.install import CLIENTS, Client, Places, install, json_insertion, json_servers, uninstall
 
 COMMAND = "/opt/codeinfo/bin/codeinfo"
 
@@ -298,6 +298,39 @@ def test_instructions_come_and_go(own_folders: Path, tmp_path: Path, monkeypatch
     (tmp_path / "CLAUDE.md").unlink()
     (note,) = install(Engine(Config.load()), InstallRequest(("claude-code",), instructions=True)).notes
     assert "CLAUDE.md does not exist" in note
+
+
+def test_old_instructions_are_renewed_and_nothing_between_two_of_them_is_lost(
+    own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after a merge, or with half of them cut."""
+    monkeypatch.chdir(tmp_path)
+    own, old = "\n## Ours\n\nNever on a Friday.\n\n", "<!-- codeinfo -->\nold\n<!-- /codeinfo -->\n"
+    for text in (f"# Rules\n{old}{own}{old}end\n", f"# Rules\n<!-- codeinfo -->\ncut{own}{old}end\n"):
+        (tmp_path / "AGENTS.md").write_text(text)
+        install(Engine(Config.load()), InstallRequest(("codex",), instructions=True))
+        written = (tmp_path / "AGENTS.md").read_text()
+        assert own in written
+        assert written.count("search_codebase") == 2  # one block names it twice
+        assert written.count("old") == text.count("old") - 1
+        uninstall(Engine(Config.load()), UninstallRequest(()))
+        written = (tmp_path / "AGENTS.md").read_text()
+        assert own in written
+        assert "search_codebase" not in written
+
+
+def test_what_a_client_writes_at_that_moment_stays(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = own_folders / ".claude.json"
+    path.write_text("{}")
+
+    def insert_and_write(*arguments: Any) -> tuple[int, str]:
+        path.write_text('{"of": "the client"}')
+        return json_insertion(*arguments)
+
+    monkeypatch.setattr("codeinfo.shells.install.json_insertion", insert_and_write)
+    (change,) = install(Engine(Config.load()), InstallRequest(("claude-code",))).changes
+    assert (change.action, "another program" in change.detail) == ("failed", True)
+    assert path.read_text() == '{"of": "the client"}'
 
 
 def test_uninstall_without_an_installation_says_so(codeinfo: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ One insertion in each file, recorded, so that removing it restores the file byte
 from __future__ import annotations
 
 import difflib
+import errno
 import json
 import os
 import re
@@ -162,6 +163,9 @@ name or meaning, `explore` shows all about one symbol or file. Before changing c
 {1}
 """
 
+# From its mark to the next one, and to no later: what people wrote between two of them is theirs.
+_ADVISED = re.compile("{0}(?:(?!{0}).)*?{1}\\n?".format(*map(re.escape, _MARKS)), re.DOTALL)
+
 SKILL = Path(__file__).with_name("SKILL.md").read_text(encoding="utf-8")
 HOOKS = Path(__file__).parent / "plugin" / "hooks"
 
@@ -291,9 +295,9 @@ def _plan_instructions(clients: Sequence[Client]) -> Iterator[Plan]:
         before = _text(path)
         if before and advice in before:
             yield Plan("instructions", path, "unchanged")
-        elif before and _MARKS[0] in before:
-            before_advice, after_advice = before.split(_MARKS[0])[0], before.split(_MARKS[1])[-1]
-            yield Plan("instructions", path, "updated", before, before_advice + advice.rstrip() + after_advice)
+        elif before and (block := _ADVISED.search(before)):
+            after = before[: block.start()] + advice + before[block.end() :]
+            yield Plan("instructions", path, "updated", before, after, advice)
         elif before is not None or name == "AGENTS.md":
             inserted = ("" if not before else "\n" if before.endswith("\n") else "\n\n") + advice
             yield Plan("instructions", path, "added", before, (before or "") + inserted, inserted)
@@ -334,6 +338,8 @@ def _apply_plans(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[
 
 
 def _write(plan: Plan, record: Record) -> None:
+    if _text(plan.path) != plan.before:  # such as a client that is running, and writes its settings itself
+        raise OSError(errno.EBUSY, "another program is changing it, so try again")
     target = Path(os.path.realpath(plan.path))  # a link to a file elsewhere stays a link
     if plan.after is None:
         target.unlink()
