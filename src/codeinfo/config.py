@@ -39,9 +39,9 @@ class Layer(Struct, frozen=True):
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
 
 
-# In an address behind its user, as a parameter of it, or in a line of PostgreSQL's names and values.
+# In an address behind its user, up to the last @; as a parameter of it, or in a line of PostgreSQL's names and values.
 _PASSWORD = re.compile(
-    r"(?<=:)(?<!:/)[^/@\s:]+(?=@)|(?<=\bpassword=)[^&\s]+|(?<=[?&]key=)[^&\s]+|(?<=[?&]token=)[^&\s]+"
+    r"(:(?=[^/\s]))\S*(?=@)|(\b\w*(?:password|key|token|secret)\s*=\s*)(?:'(?:\\.|[^'\\])*'|[^&\s]+)", re.IGNORECASE
 )
 
 
@@ -83,7 +83,7 @@ class Config(Sections, frozen=True):
     def shown(self, key: str) -> Any:
         """The value without passwords: what a command prints ends up in reports and screenshots."""
         value = self.value(key)
-        return _PASSWORD.sub("***", value) if isinstance(value, str) else value
+        return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", value) if isinstance(value, str) else value
 
 
 def use_one_blas_thread() -> None:

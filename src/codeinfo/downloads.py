@@ -103,9 +103,10 @@ def host_of(url: str) -> Host:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        raise AddressRefused(f"{url} is not an address: {error}", "Check it") from error
+        shown = url.rpartition("@")[2]  # a password with a / is why it cannot be parsed
+        raise AddressRefused(f"{shown} is not an address: {error}", "Check it") from error
     if not name or not port:
-        raise AddressRefused(f"{url} names no host", "Check the address")
+        raise AddressRefused(f"{_shown(url)} names no host", "Check the address")
     return Host(name, port)
 
 
@@ -120,7 +121,7 @@ class DownloadFailed(ProviderError):
 
 def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
-        raise UsageError(f"{url} is not a web address")
+        raise UsageError(f"{_shown(url)} is not a web address")
     if "@" in urlsplit(url).netloc:
         step = "Download it yourself and add the folder, or add a git repository"
         raise UsageError(f"{hide_user(url)} is only fetched without user and password", step)
@@ -136,10 +137,15 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if type(error) is urllib.error.URLError else error
         step = "Check the address and the network; what was synced before is kept"
-        raise DownloadFailed(f"{url} could not be fetched: {reason}", step) from error
+        raise DownloadFailed(f"{_shown(url)} could not be fetched: {reason}", step) from error
     if len(data) > limit:
-        raise DownloadFailed(f"{url} has more than {limit:,} bytes")
+        raise DownloadFailed(f"{_shown(url)} has more than {limit:,} bytes")
     return bytes(data)
+
+
+def _shown(url: str) -> str:
+    """An address in a message: what follows the path may hold a key."""
+    return hide_user(url).partition("?")[0]
 
 
 _GIT_REFS = "/info/refs?service=git-upload-pack"  # what git requests first

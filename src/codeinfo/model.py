@@ -479,12 +479,12 @@ def iso_time(seconds: float | None = None) -> str:
 
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
-_USER = re.compile(r"(?<!ssh)://[^/]*@")
+_USER = re.compile(r"(?<!ssh)://[^/]*@|(?<=ssh)(://[^/:@]*):[^/]*@")
 
 
 def hide_user(address: str) -> str:
     """An address without user and password, either of which may be a key; the user of ssh is none."""
-    return _USER.sub("://", address)
+    return _USER.sub(lambda found: f"{found[1]}@" if found[1] else "://", address)
 
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far most of what is written

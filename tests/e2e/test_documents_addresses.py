@@ -24,7 +24,7 @@ from codeinfo.collections import Collection, Kind
 from codeinfo.config import Config
 from codeinfo.downloads import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
 from codeinfo.engine import Engine
-from codeinfo.errors import ProviderError, UsageError
+from codeinfo.errors import CodeInfoError, ProviderError, UsageError
 from codeinfo.model import hide_user
 from codeinfo.operations.documents import DocsAddRequest, DocsListRequest, DocsPackRequest, DocsSyncRequest
 from codeinfo.sources.git import fetch_files
@@ -166,12 +166,18 @@ def test_a_password_in_an_address_is_shown_nowhere(web: Web, project: Path) -> N
         with pytest.raises(UsageError, match="only fetched without user and password") as refused:
             add(facade, address.replace(".git", ".tar.gz"))
         assert "hunter2" not in str(refused.value)
-        with pytest.raises(UsageError, match="must not hold a password"):
-            facade.documents.add(DocsAddRequest((f"git+{address}",), project=True, path=str(project)))
+        for given in (f"git+{address}", "ssh://git:hunter2@docs.example/fruit.git"):
+            with pytest.raises(UsageError, match="must not hold a password"):
+                facade.documents.add(DocsAddRequest((given,), project=True, path=str(project)))
+        for given in ("git+https://me:hunt/hunter2@docs.example/x", f"{web.url('none.tar.gz')}?token=hunter2"):
+            with pytest.raises(CodeInfoError, match=r"is not an address|could not be fetched") as failed:
+                add(facade, given)
+            assert "hunter2" not in str(failed.value)
         facade.documents.collections.add(known, project)
         (listed,) = facade.documents.list(DocsListRequest(path=str(project))).collections
     assert (listed.id, listed.url) == ("pkg:git+https://docs.example/fruit.git", "git+https://docs.example/fruit.git")
     assert hide_user("ssh://git@host.example/x.git") == "ssh://git@host.example/x.git"  # no secret, and needed
+    assert hide_user("ssh://git:b@c@host.example/x.git") == "ssh://git@host.example/x.git"
     assert hide_user("https://a:b@c@host.example/x@1") == "https://host.example/x@1"
 
 

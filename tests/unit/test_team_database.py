@@ -194,6 +194,9 @@ def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
         TeamDatabase("postgresql://ann:s3cret@localhost:1/team").open()
     assert "s3cret" not in str(caught.value)
     assert caught.value.exit_code == 6
+    with pytest.raises(UsageError, match=r"the password in store\.url has an @") as refused:
+        TeamDatabase("postgresql://ann:p@s3cret@localhost:1/team")
+    assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -122,11 +122,13 @@ class TeamDatabase:
     """One PostgreSQL database. `open` migrates its tables. Thread-safe."""
 
     def __init__(self, url: str) -> None:
+        step = "Write it as postgresql://user@host/database"
         try:
-            conninfo_to_dict(url)
+            host = str(conninfo_to_dict(url).get("host") or "")
         except psycopg.ProgrammingError as error:
-            step = "Write it as postgresql://user@host/database"
             raise UsageError("store.url is not the address of a PostgreSQL", step) from error
+        if "@" in host:  # the rest of the password would be looked up, and named in errors, as a host
+            raise UsageError("the password in store.url has an @", "Write it as %40")
         self.url = url
         # Called after each check whether a local copy is behind.
         self.on_pull: Callable[[bool], None] = lambda behind: None
