@@ -130,10 +130,12 @@ def read_secret(path: Path, next_step: str) -> str:
         raise UsageError(f"{path} cannot be read: {error}", next_step) from error
 
 
-def read_user_file(path: Path, most_bytes: int) -> str | None:
-    """The text of a file written by a user, without a byte order mark; None if there is no file."""
+def read_user_file(path: Path, most_bytes: int, *, follow: bool = True) -> str | None:
+    """The text of a file written by a user, without a byte order mark; None if there is no file. Without `follow` it
+    may not be a link."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as source:
+        with open(os.open(path, flags), "rb") as source:
             if stat.S_ISFIFO(os.fstat(source.fileno()).st_mode):
                 raise _not_plain(path)
             data = source.read(most_bytes + 1)
@@ -143,7 +145,8 @@ def read_user_file(path: Path, most_bytes: int) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, UnicodeDecodeError) as error:
-        refused = UsageError(f"cannot read {path}: {error}", "Correct the file or remove it")
+        why = "it is a link" if isinstance(error, OSError) and error.errno == errno.ELOOP else error
+        refused = UsageError(f"cannot read {path}: {why}", "Correct the file or remove it")
         raise environment_error(error, str(path)) or refused from error
 
 

@@ -409,6 +409,18 @@ def test_a_project_cannot_name_what_lies_outside(facade: Engine, notes: Path, tm
     assert len(response.notes) == 3
 
 
+def test_what_a_projects_list_links_to_is_not_copied_into_it(facade: Engine, notes: Path, tmp_path: Path) -> None:
+    (tmp_path / "private.json").write_text('{"auths": "secret"}')
+    project = tmp_path / "project"
+    (project / "guide").mkdir(parents=True)
+    (project / "guide" / "a.md").write_text("# Apples\n")
+    (project / "context.json").symlink_to("../private.json")
+    with pytest.raises(UsageError, match=r"context\.json: it is a link"):
+        facade.documents.add(DocsAddRequest((str(project / "guide"),), project=True, path=str(project)))
+    assert (project / "context.json").is_symlink()
+    assert (tmp_path / "private.json").read_text() == '{"auths": "secret"}'
+
+
 def test_a_source_is_named_from_where_the_project_begins(
     facade: Engine, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

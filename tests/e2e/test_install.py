@@ -319,6 +319,26 @@ def test_old_instructions_are_renewed_and_nothing_between_two_of_them_is_lost(
         assert "search_codebase" not in written
 
 
+def test_instructions_are_written_in_this_folder_alone(
+    own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project may bring any link along; that one of these files is the other one is usual."""
+    project = tmp_path / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    (tmp_path / "profile").write_text("export PATH\n")
+    (project / "AGENTS.md").symlink_to("../profile")
+    (project / "CLAUDE.md").write_text("# Rules\n")
+    (project / "GEMINI.md").symlink_to("CLAUDE.md")
+    request = InstallRequest(("codex", "claude-code", "gemini"), instructions=True)
+    done = {Path(one.path).name: one.action for one in install(Engine(Config.load()), request).changes}
+    assert (done["AGENTS.md"], done["CLAUDE.md"], done["GEMINI.md"]) == ("kept", "added", "added")
+    assert (tmp_path / "profile").read_text() == "export PATH\n"
+    assert (project / "CLAUDE.md").read_text().count("search_codebase") == 2  # one block names it twice
+    uninstall(Engine(Config.load()), UninstallRequest())
+    assert (project / "CLAUDE.md").read_text() == "# Rules\n"
+
+
 def test_what_a_client_writes_at_that_moment_stays(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = own_folders / ".claude.json"
     path.write_text("{}")

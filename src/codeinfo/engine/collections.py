@@ -152,7 +152,8 @@ class CollectionList:
 
 
 def _read(path: Path) -> str:
-    return read_user_file(path, _MAX_LIST_BYTES) or ""
+    """A project's file may be a link to one of the user's, whose content a change would copy into the project."""
+    return read_user_file(path, _MAX_LIST_BYTES, follow=False) or ""
 
 
 def _write(path: Path, text: str, *, mode: int = FILE_MODE) -> None:

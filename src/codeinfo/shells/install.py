@@ -292,6 +292,9 @@ def _plan_instructions(clients: Sequence[Client]) -> Iterator[Plan]:
     advice = _ADVICE.format(*_MARKS)
     for name in dict.fromkeys(client.instructions for client in clients):
         path = Path.cwd() / name
+        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(Path.cwd())):
+            yield Plan("instructions", path, "kept", detail="it is a link that leads out of this folder")
+            continue
         before = _text(path)
         if before and advice in before:
             yield Plan("instructions", path, "unchanged")
@@ -338,7 +341,7 @@ def _apply_plans(plans: Sequence[Plan], record: Record, dry_run: bool) -> tuple[
 
 
 def _write(plan: Plan, record: Record) -> None:
-    if _text(plan.path) != plan.before:  # such as a client that is running, and writes its settings itself
+    if _text(plan.path) not in (plan.before, plan.after):  # a client that is running may write its settings itself
         raise OSError(errno.EBUSY, "another program is changing it, so try again")
     target = Path(os.path.realpath(plan.path))  # a link to a file elsewhere stays a link
     if plan.after is None:
