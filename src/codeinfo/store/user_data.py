@@ -559,14 +559,14 @@ class ConversationStore(UserStore):
 
     def delete(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
         """Delete for good, with all turns. A running one is refused, and with it the whole call."""
-        chosen = [self.get(given).id for given in request.ids]
+        chosen = tuple(dict.fromkeys(self.get(given).id for given in request.ids))
         with ExitStack() as runs:
             for identity in chosen:
                 runs.enter_context(self.run(identity))
             self._change(chosen, "DELETE FROM conversations WHERE id = ?", ())
             for identity in chosen:
                 self._data.drop_lock(_lock_of(identity))
-        return ops.ConversationsChanged("deleted", tuple(chosen))
+        return ops.ConversationsChanged("deleted", chosen)
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
