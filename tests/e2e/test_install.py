@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -11,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from codeinfo import __version__
 from codeinfo.config import Config, user_folders
 from codeinfo.engine import Engine
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
+from codeinfo.shells import install as installing
 from codeinfo.shells.install import CLIENTS, Client, Places, install, json_insertion, json_servers, uninstall
 
 COMMAND = "/opt/codeinfo/bin/codeinfo"
+PROGRAM = installing._program
 
 PLAIN = """{
   "numStartups": 12,
@@ -351,6 +355,23 @@ def test_what_a_client_writes_at_that_moment_stays(own_folders: Path, monkeypatc
     (change,) = install(Engine(Config.load()), InstallRequest(("claude-code",))).changes
     assert (change.action, "another program" in change.detail) == ("failed", True)
     assert path.read_text() == '{"of": "the client"}'
+
+
+def test_the_command_imports_nothing_of_the_project_it_is_started_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where pip puts programs into another folder than Python's, there is none beside it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").symlink_to(sys.executable)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python"))
+    project = tmp_path / "project"
+    (project / "codeinfo").mkdir(parents=True)
+    for name in ("codeinfo/__init__.py", "codeinfo/__main__.py", "msgspec.py"):
+        (project / name).write_text("print('hostile')\n")
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [*PROGRAM(), "--version"]
+    done = subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, f"codeinfo {__version__}\n"), done.stderr
 
 
 def test_uninstall_without_an_installation_says_so(codeinfo: Any, tmp_path: Path) -> None:

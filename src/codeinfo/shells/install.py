@@ -417,7 +417,7 @@ def _program() -> list[str]:
     script = Path(sys.executable).with_name("codeinfo")
     if script.is_file() and os.access(script, os.X_OK):
         return [str(script)]
-    return [sys.executable, "-m", "codeinfo"]
+    return [sys.executable, "-P", "-m", "codeinfo"]  # clients start it in projects, whose modules are not imported
 
 
 # --- an entry in a file: read, inserted, taken out, nothing else touched ---------------------------------------------
