@@ -271,6 +271,18 @@ def test_strangers_who_begin_sign_ins_hold_up_nobody_while_the_service_is_silent
         assert len({one.result() for one in begun}) == 2
 
 
+def test_strangers_who_begin_sign_ins_fill_no_disk(
+    web: TestClient, database: TeamDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.team.oidc._MOST_BEGUN", 3)
+    monkeypatch.setattr("codeinfo.team.oidc._SWEEP_S", 0)
+    for _ in range(9):
+        begin(web, f"/{'x' * 50_000}")
+    ((count, longest),) = database.rows("SELECT count(*), max(length(back)) FROM sign_ins")
+    assert (count, longest) == (4, 1)
+    assert sign_in(web).status_code == 200, "the latest is kept"
+
+
 def test_a_sign_in_is_finished_once_and_by_the_browser_that_began_it(
     web: TestClient, database: TeamDatabase, service: Provider
 ) -> None:

@@ -38,6 +38,7 @@ from codeinfo.shells.mcp import MCP_PATH
 
 SHOWN = 50  # events, and runs of workers
 DAYS = (7, 30, 90, 366)  # lifetimes of a new token
+LONGEST_ADDRESS = 4000  # characters of the page to return to
 BROWSER = "codeinfo_signing_in"  # cookie of a browser that was sent to the sign-in service
 
 log = logging.getLogger(__name__)
@@ -165,9 +166,10 @@ class SignIn(Struct, frozen=True):
 
 
 def local_address(given: str) -> str:
-    """An address of these pages; the first page for anything that would lead elsewhere."""
+    """An address of these pages; the first page for one that would lead elsewhere, or is too long to be stored for
+    whoever sends it."""
     plain = given.startswith("/") and not given.startswith(("//", "/\\")) and given.isprintable()
-    return given if plain else "/"
+    return given if plain and len(given) <= LONGEST_ADDRESS else "/"
 
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------

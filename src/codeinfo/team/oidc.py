@@ -36,6 +36,8 @@ from codeinfo.team.database import TeamDatabase
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")  # no secrets
 LEEWAY_S = 60  # tolerated clock difference between the service and this server
 _BEGUN_MINUTES = 10
+_MOST_BEGUN = 10_000  # at a time; the latest are kept: strangers may begin any number, and must not fill the disk
+_SWEEP_S = 1.0  # between two removals of the others
 _KNOWN_S = 3600.0  # how long addresses and keys of the service are cached
 _KEYS_S = 10.0  # before an unknown key is looked up again: the service may have changed them
 _TIMEOUT_S = 10.0
@@ -64,6 +66,7 @@ class SignInService:
         self._audience = audience
         self._metadata: tuple[float, Mapping[str, Any]] = (float("-inf"), {})
         self._keys: tuple[float, KeySet | None] = (float("-inf"), None)
+        self._swept = float("-inf")
 
     def begin(self, back: str) -> tuple[str, str]:
         """Where to send the browser, and what it must bring back in a cookie."""
@@ -72,7 +75,11 @@ class SignInService:
         insert = """INSERT INTO sign_ins(state, browser, nonce, verifier, back, expires_at)
                     VALUES (%s, %s, %s, %s, %s, now() + make_interval(mins => %s))"""
         with self._database.transaction() as db:
-            db.execute("DELETE FROM sign_ins WHERE expires_at < now()")
+            if time.monotonic() - self._swept > _SWEEP_S:
+                self._swept = time.monotonic()
+                delete = """DELETE FROM sign_ins WHERE expires_at < now()
+                            OR state IN (SELECT state FROM sign_ins ORDER BY expires_at DESC OFFSET %s)"""
+                db.execute(delete, (_MOST_BEGUN,))
             hashes = (access.hash_of(state), access.hash_of(browser))
             db.execute(insert, (*hashes, nonce, verifier, back, _BEGUN_MINUTES))
         query = {
