@@ -152,6 +152,14 @@ def test_a_provider_that_fails_midway_keeps_what_was_done(project: Path, monkeyp
     assert first_hit(one) == "steady.py"
 
 
+def test_what_a_killed_clear_leaves_is_removed_by_the_next_index(project: Path) -> None:
+    assert cli("index", project).code == 0
+    folder = index_folder(project).path
+    left = folder.rename(folder.with_name(".removed-0123abcd"))
+    assert cli("search", "steady", project).code == 0
+    assert (folder.is_dir(), left.exists()) == (True, False)
+
+
 def test_an_edit_embeds_only_the_chunks_it_changed(project: Path) -> None:
     def write(changed: str) -> None:
         bodies = [f"    total_{at} = {changed if at == 7 else at}\n" * 60 for at in range(12)]

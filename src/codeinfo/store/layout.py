@@ -121,6 +121,7 @@ class IndexFolder:
         with translate_errors(self.path):
             replace_file(self.tree_path / "current", build.name.encode())
             replace_file(self.path / "current", build.name.encode())
+        _remove_set_aside(self.path.parent)  # what a killed process was removing
 
     def trees(self) -> list[Tree]:
         """All trees of the family, including this one if it is indexed."""
