@@ -170,9 +170,9 @@ def test_a_password_in_an_address_is_shown_nowhere(web: Web, project: Path) -> N
             with pytest.raises(UsageError, match="must not hold a password"):
                 facade.documents.add(DocsAddRequest((given,), project=True, path=str(project)))
         for given in ("git+https://me:hunt/hunter2@docs.example/x", f"{web.url('none.tar.gz')}?token=hunter2"):
-            with pytest.raises(CodeInfoError, match=r"is not an address|could not be fetched") as failed:
+            with pytest.raises(CodeInfoError, match=r"is not an address|could not be fetched") as told:
                 add(facade, given)
-            assert "hunter2" not in str(failed.value)
+            assert "hunter2" not in str(told.value)
         facade.documents.collections.add(known, project)
         (listed,) = facade.documents.list(DocsListRequest(path=str(project))).collections
     assert (listed.id, listed.url) == ("pkg:git+https://docs.example/fruit.git", "git+https://docs.example/fruit.git")
