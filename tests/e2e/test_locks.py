@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 from conftest import RunCli
 from durability_tools import index_folder, make_project
 
+from codeinfo.errors import Busy
+from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import IndexFolder
 
 SECONDS = 8.0  # to say Busy, on a machine that is shared: the patience is 3
@@ -137,6 +140,14 @@ def test_an_index_is_cleared_while_others_wait_to_write_it(tmp_path: Path) -> No
         thread.join()
     assert not problems
     assert not list((tmp_path / "cache" / "indexes").iterdir())
+
+
+@pytest.mark.parametrize("error", [apsw.IOError, apsw.CantOpenError])
+def test_an_index_that_is_cleared_while_it_is_opened_is_no_fault_of_the_disk(
+    tmp_path: Path, error: type[Exception]
+) -> None:
+    with pytest.raises(Busy, match="has just removed the index"), translate_errors(tmp_path / "cleared"):
+        raise error("unable to open database file")
 
 
 @pytest.mark.parametrize("killed", [True, False])

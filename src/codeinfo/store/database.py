@@ -115,6 +115,8 @@ def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db")
     except (apsw.CorruptError, apsw.NotADBError, apsw.FormatError, apsw.SchemaChangeError, Damage) as error:
         raise _damage_error(folder / name, place, error) from error
     except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.AuthError) as error:
+        if not folder.exists():
+            raise _removed(place) from error
         if isinstance(error, apsw.ReadOnlyError) and is_writable(folder, name):
             raise _damage_error(folder / name, place, error) from error  # the header claims a format from the future
         if isinstance(error, apsw.CantOpenError) and os.access(folder, os.W_OK):
@@ -124,6 +126,8 @@ def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db")
         what = f"the {place.name} is being written by another process"
         raise Busy(what, "Try again in a moment") from error
     except apsw.IOError as error:
+        if not folder.exists():
+            raise _removed(place) from error
         if _is_full(folder):  # SQLite found no room for its shared memory
             raise _no_room(folder, place) from error
         raise _disk_error(folder, place, error) from error
@@ -140,6 +144,10 @@ def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db")
 def _is_full(folder: Path) -> bool:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize < _SHARED_BYTES
+
+
+def _removed(place: Place) -> Busy:
+    return Busy(f"another process has just removed the {place.name}", "Try again")
 
 
 def is_writable(folder: Path, name: str = "index.db") -> bool:
