@@ -375,6 +375,9 @@ _LONG_HEADERS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tar
 
 def pack(name: str, version: str, description: str, files: Mapping[str, bytes]) -> tuple[bytes, Manifest]:
     """An archive of `files` (path → content) with a manifest that lists them and their hashes."""
+    if len(files) >= MAX_MEMBERS or sum(map(len, files.values())) > MAX_PACKED_BYTES:  # nobody could read it
+        what = f"a package has fewer than {MAX_MEMBERS:,} documents, of {MAX_PACKED_BYTES:,} bytes together"
+        raise UsageError(what, "Pack parts of the folder")
     listed = tuple(PackageFile(path, "", hashlib.sha256(files[path]).hexdigest()) for path in sorted(files))
     written: dict[str, Any] = {"name": name, "version": version} | ({"description": description} if description else {})
     written["sources"] = {"files": [{"path": file.path, "hash": f"sha256:{file.sha256}"} for file in listed]}

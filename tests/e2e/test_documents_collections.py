@@ -255,6 +255,20 @@ def test_a_package_is_the_same_for_the_same_content_and_can_be_added(facade: Eng
     assert ask(facade, "telephone of the crane operator")[0].place == "sheet Staff"
 
 
+@pytest.mark.parametrize(("limit", "value"), [("MAX_MEMBERS", 3), ("MAX_PACKED_BYTES", 10)])
+def test_a_package_that_nobody_could_read_is_not_written(
+    limit: str, value: int, facade: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "guide").mkdir()
+    for name in ("a.md", "b.md", "c.md"):
+        (tmp_path / "guide" / name).write_text("# Apples\n")
+    out = tmp_path / "guide.tar.gz"
+    monkeypatch.setattr(f"codeinfo.collections.{limit}", value)
+    with pytest.raises(UsageError, match="a package has fewer than"):
+        facade.documents.pack(DocsPackRequest(str(tmp_path / "guide"), out=str(out)))
+    assert not out.exists()
+
+
 def test_hashes_of_a_package_are_verified(facade: Engine, notes: Path) -> None:
     packed = facade.documents.pack(DocsPackRequest(str(notes), out=str(notes.parent / "p.tar.gz")))
     folder = notes.parent / "unpacked"
