@@ -145,6 +145,19 @@ def test_what_is_left_at_the_end_of_a_file_is_not_shown_for_it(tmp_path: Path) -
     assert hit.start_line < hit.end_line < text.count("\n"), "the last line is a chunk of its own"
 
 
+def test_the_function_that_answers_is_shown_before_what_declares_its_words(tmp_path: Path) -> None:
+    fields = "".join(f"    {letter * 9}_of_the_holder: int = 1\n" for letter in "abcdefghijklmnopqrstuvwxyz")
+    settings = f"class LeaseSettings:\n    grace: int = 3  # of a lease that has expired\n{fields}"
+    steps = "".join(f"    notify(holder, step_{at})\n" for at in range(40))
+    function = f"def revoke(lease, holder):\n    lease.drop()  # it has expired\n{steps}"
+    with make_engine(write(tmp_path, {"src/lease.py": f"{settings}\n\n{function}"})) as engine:
+        hits = [
+            searcher(engine, tmp_path)(query).hits[0]
+            for query in ("what happens when a lease has expired", "which type has the grace of an expired lease")
+        ]
+    assert [hit.symbol for hit in hits] == ["revoke", "LeaseSettings"]
+
+
 QUOTED = {
     "src/server.py": "def read_body(request):\n    raise Error(400, 'There was an error parsing the body')\n",
     "src/body.py": 'class Body:\n    """The parsed body. Parsing errors are errors of the body parser."""\n',

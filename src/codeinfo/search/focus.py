@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from itertools import accumulate
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
-from codeinfo.ports import Extent, Snapshot, StoredSymbol
+from codeinfo.ports import ChunkRow, Extent, Snapshot, StoredSymbol
 from codeinfo.search.channels import KeywordScores, Meant, read_cosines, rows_of
 from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
@@ -23,6 +24,7 @@ DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
 OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
 NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
+IN_FUNCTION = 0.4  # a chunk that is all code of functions: these answer what others declare, import or describe
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
 # Chunks with all of a quotation's words that are read for it, by the kinds that come first.
 READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 40, FileKind.TEST: 20, FileKind.DOCS: 20}
@@ -36,8 +38,9 @@ def best_rows(
     meant: Meant | None,
     defined: dict[int, float],
     most: int | None,
-) -> list[list[int]]:
-    """Each file's best rows, best first: by words and meaning, and by where a requested name is defined."""
+) -> list[list[tuple[int, float]]]:
+    """Each file's best rows with their worth, best first: by words and meaning, and by where a requested name is
+    defined."""
     rows, starts, counts = rows_of(view, files)
     words = keyword.rows(np.asarray(files), in_file=True)[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
@@ -46,9 +49,29 @@ def best_rows(
     score = score * np.minimum(view.row_length[rows] / SHORT_ROW, 1)
     for row, worth in defined.items():
         score[rows == row] += worth
-    order = rows[np.lexsort((-score, np.arange(len(files)).repeat(counts)))].tolist()
+    order = np.lexsort((-score, np.arange(len(files)).repeat(counts)))
+    best = list(zip(rows[order].tolist(), score[order].tolist(), strict=True))
     spans = zip(starts.tolist(), (starts + counts).tolist(), strict=True)
-    return [order[start : end if most is None else min(end, start + most)] for start, end in spans]
+    return [best[start : end if most is None else min(end, start + most)] for start, end in spans]
+
+
+def lines_of_functions(extents: Iterable[Extent]) -> list[tuple[int, int]]:
+    """The first and the last line of each function that is in no other, in order."""
+    outer: list[tuple[int, int]] = []
+    for one in extents:
+        if symbol_kind(one.kind).is_callable and (not outer or one.start_line > outer[-1][1]):
+            outer.append((one.start_line, one.end_line))
+    return outer
+
+
+def share_of_functions(chunk: ChunkRow, functions: Sequence[tuple[int, int]]) -> float:
+    """The share of a chunk's lines that is code of these functions."""
+    inside = 0
+    for first, last in functions[bisect_left(functions, chunk.start_line, key=itemgetter(1)) :]:
+        if first > chunk.end_line:
+            break
+        inside += min(last, chunk.end_line) - max(first, chunk.start_line) + 1
+    return inside / (chunk.end_line - chunk.start_line + 1)
 
 
 def find_defined_rows(

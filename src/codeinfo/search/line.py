@@ -47,7 +47,9 @@ from codeinfo.search.channels import (
     score_keywords,
 )
 from codeinfo.search.focus import (
+    IN_FUNCTION,
     QUOTED_HERE,
+    SHORT_ROW,
     Finder,
     answering_definition,
     best_rows,
@@ -57,6 +59,8 @@ from codeinfo.search.focus import (
     find_quotation,
     focus,
     line_asked_for,
+    lines_of_functions,
+    share_of_functions,
 )
 from codeinfo.search.quality import (
     Grounds,
@@ -106,7 +110,8 @@ INTENT_MEANING = {intent: share / 0.6 for intent, share in RRF_SEMANTIC.items()}
 REPORT_RESULTS = 2  # of one file: a fault is often in two places
 NEXT_CHUNK = 0.6  # worth of a file's next chunk relative to its best, as a result of its own
 TINY = 60  # weighted terms
-ROWS_PER_FILE = 2  # fetched per file: the best and the second
+ROWS_PER_FILE = 2  # of a file that are shown or named: the best and the second
+COMPARED_ROWS = 4  # of a file: the functions among them are preferred; more change nothing
 READ_PAST_TESTS = 16  # if tests stand beside the code
 WHOLE_CHUNK = 1_000_000  # characters: more than any chunk has
 SHARE_OF_REST = 0.4  # of a token budget, for the next hit
@@ -651,16 +656,34 @@ def _candidates(
             QUOTED_HERE,
         )
         past_tests = not query.wants_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
-        read = most if most is None or not past_tests else max(most, READ_PAST_TESTS)
+        read = most if most is None else max(most, READ_PAST_TESTS if past_tests else COMPARED_ROWS)
         rows = best_rows(view, files, evidence.keyword, evidence.meant, asked, read)
-        flat = [row for own in rows for row in own]
+        flat = [row for own in rows for row, _ in own]
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
-        if past_tests:
-            for _, own in chosen:
+        for (item, own), scored in zip(chosen, rows, strict=True):
+            if query.shape in (Shape.QUESTION, Shape.REPORT) and not query.about_types:
+                _put_functions_first(own, scored, view, item.file)
+            if past_tests:
                 own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
-                del own[len(own) if most is None else most :]
+            del own[len(own) if most is None else most :]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
+
+
+def _put_functions_first(own: list[Found], scored: Sequence[tuple[int, float]], view: Snapshot, file: int) -> None:
+    """Order a file's best chunks by how much of them is code of functions as well."""
+    if len(own) < 2 or own[0][0].file_kind not in (FileKind.CODE, FileKind.TEST):
+        return
+    known = view.once("lines of functions", dict[int, list[tuple[int, int]]])
+    if file not in known:
+        known[file] = lines_of_functions(view.extents(file, 0, sys.maxsize))
+
+    def worth(place: int) -> float:
+        row, score = scored[place]
+        share = share_of_functions(own[place][0], known[file])
+        return score + IN_FUNCTION * share * min(float(view.row_length[row]) / SHORT_ROW, 1)
+
+    own[:] = [own[place] for place in sorted(range(len(own)), key=worth, reverse=True)]
 
 
 def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
