@@ -324,6 +324,7 @@ class Passage(Struct, frozen=True):
     score: float = 0.0  # of the search, relative to its best result
     grade: float | None = None  # by a model; None: not graded
     number: int = 0  # by which the answer cites it; 0 until it is shown
+    more: tuple[tuple[int, int], ...] = ()  # line spans of further good chunks of the same file
 
     @property
     def place(self) -> str:

@@ -98,6 +98,16 @@ def test_a_question_about_a_project_is_answered_if_no_file_has_its_words(tree: P
     assert [citation.path for citation in answer.citations] == ["README.md"]
 
 
+def test_without_a_model_two_passages_of_the_best_file_are_quoted(tree: Path) -> None:
+    steps = "".join(f"    ledger.enter_the_line_of_the_day({at})\n" for at in range(40))
+    functions = (f"def {verb}_voucher(voucher, ledger):\n{steps}" for verb in ("redeem", "redeem_half_of"))
+    (tree / "vouchers.py").write_text("\n\n".join(functions))
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree)) as engine:
+        first, second, *_ = engine.answers.ask(AskRequest("how is a voucher redeemed", (str(tree),))).citations
+    assert first.path == second.path == "vouchers.py"
+    assert first.end_line < second.start_line or second.end_line < first.start_line
+
+
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------
 
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.

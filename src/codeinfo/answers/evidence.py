@@ -117,6 +117,7 @@ def fence(texts: Iterable[str]) -> str:
 ALWAYS = 3  # passages kept whatever their score: with fewer there is nothing to grade
 
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
+Further = Callable[[Passage], Sequence[Passage]]  # of the same file
 
 
 class PassageFilter(Struct, frozen=True):
@@ -179,8 +180,8 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
 
 # --- the answer without a model --------------------------------------------------------------------------------------
 
-PASSAGES = 3  # quoted in an answer
-PASSAGE_CHARS = 700  # per passage: the lines that answer best
+PASSAGES = 3  # files quoted in an answer
+PASSAGE_CHARS, LATER_CHARS = 700, 500  # of the first, of each other: the lines that answer best
 LEAST_QUOTED = 0.5  # share of the question's words, weighted by rarity, relative to the passage that has most of them
 JUDGED = 3  # top results in which the question's words are looked up
 
@@ -200,20 +201,25 @@ class Support(Struct, frozen=True):
     absent: tuple[str, ...]
 
 
-def extract(question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float]) -> Answer:
+def extract(
+    question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float], further: Further
+) -> Answer:
     """`passages` may be shown; `weights` are the question's words by rarity."""
     query, finder = read_query(question), finder_of(weights)
     set_up = [passage for passage in passages if query.is_set_up_by(passage.path)][:PASSAGES]
     support = support_of(found.passages[:JUDGED], weights)
     if not set_up and (not passages or support.value + found.quality.confidence < LEAST_SUPPORT):
         return _build_refusal(question, passages, support, found.quality)
-    quoted = set_up or _put_named_first(passages, frozenset(name.lower() for name in query.names), weights)
+    quoted = set_up or _choose_quoted(passages, frozenset(name.lower() for name in query.names), weights, further)
     chosen = Evidence().show(
         # A README says what it is about at its head, in other words than the question's.
         passage.cut(PASSAGE_CHARS)
         if set_up and file_kind(passage.path) is FileKind.DOCS
         else focus_passage(
-            passage, finder, PASSAGE_CHARS, line_asked_for(query, passage.path, passage.start_line, passage.text)
+            passage,
+            finder,
+            PASSAGE_CHARS if passage is quoted[0] else LATER_CHARS,
+            line_asked_for(query, passage.path, passage.start_line, passage.text),
         )
         for passage in quoted
     )
@@ -227,21 +233,24 @@ def extract(question: str, found: Found, passages: Sequence[Passage], weights: M
     )
 
 
-def _put_named_first(passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float]) -> list[Passage]:
-    """The passages to quote: definitions that the question names come first; passages with far fewer of its words than
-    the others are dropped, except for the best, which may say it in other words."""
+def _choose_quoted(
+    passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float], further: Further
+) -> list[Passage]:
+    """The passages to quote: definitions that the question names come first, and the best file has two, since its
+    next one answers more often than another file's; passages with far fewer of the question's words than the others
+    are dropped, except for the best, which may say it in other words."""
 
     def is_named(passage: Passage) -> bool:
         return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
 
+    def count_words(passage: Passage) -> float:
+        return sum(map(weights.__getitem__, _words_in(f"{passage.path} {passage.symbol} {passage.text}", weights)))
+
     first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
-    had = [sum(map(weights.__getitem__, _words_in(f"{i.path} {i.symbol} {i.text}", weights))) for i in first]
-    least = LEAST_QUOTED * max(had, default=0.0)
-    return [
-        passage
-        for passage, words in zip(first, had, strict=True)
-        if words >= least or passage is passages[0] or is_named(passage)
-    ]
+    least = LEAST_QUOTED * max(map(count_words, first))
+    best, *others = first
+    candidates = (best, *further(best), *others)
+    return [one for one in candidates if one is passages[0] or is_named(one) or count_words(one) >= least]
 
 
 def spellings(word: str) -> frozenset[str]:

@@ -135,6 +135,13 @@ class Lookup(ABC):
         end, section = start_line + text.count("\n"), self._section(index, found, start_line)
         return Passage(str(index.root), found, start_line, end, text, section=section)
 
+    def further(self, passage: Passage) -> tuple[Passage, ...]:
+        """The next good chunks of its file, unless that changed since the search."""
+        try:
+            return tuple(self.read_file(f"{passage.root}/{passage.path}", *span) for span in passage.more)
+        except CodeInfoError:
+            return ()
+
     def outline(self, path: str) -> str:
         index, found = self._find(path)
         lines = self._outline(index, found)
@@ -431,7 +438,7 @@ class AnswerOperations:
         query = search_text(question, [message.content for message in history if message.role == "user"])
         found = lookup.search(query)
         relevant = self._passage_filter(lookup).relevant(found)
-        reply = extract(question, found, relevant.kept, lookup.word_weights(query))
+        reply = extract(question, found, relevant.kept, lookup.word_weights(query), lookup.further)
         seen = ops.Round(query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
