@@ -733,6 +733,9 @@ def test_what_a_generated_file_uses_is_not_unused(tmp_path: Path) -> None:
         "func register() { add(Convert_Cart) }\n",
     }
     with indexed(tmp_path, sources) as engine:
+        named, lost = (engine.code.references(RefsRequest(name, str(tmp_path))) for name in ("Convert_Cart", "Lost"))
+        assert (named.is_complete, lost.is_complete) == (False, True)
+        assert named.notes == ("generated files that are not indexed name it: v1/zz_generated.go",)
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
         assert [one.symbol.name for one in report.symbols] == ["Lost"]
         assert report.notes == (

@@ -3,10 +3,11 @@ computed from a whole index until the next generation."""
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +40,7 @@ from codeinfo.tokens import identifiers
 GRAPH_FILE = "graph.json"  # beside the index, so that the next process does not have to build the graph
 MOST_CACHED = 16  # trees with cached code facts; each revision counts as one
 MOST_GENERATED_BYTES = 16_000_000  # larger files are data
+MOST_GENERATED_FILES = 500  # that a question about one name reads
 Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 Provable = ops.RefsRequest | ops.CallsRequest
 Symbol = tuple[str, str]  # path and qualified name
@@ -154,7 +156,23 @@ class CodeOperations:
             return refs.find_definitions(index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
-        return self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
+        found = self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
+        if not (named := self._generated_files_naming(request, {one.path for one in found.definitions})):
+            return found
+        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
+        note = f"generated files that are not indexed name it: {named[0]}{more}"
+        return replace(found, is_complete=False, notes=(*found.notes, note))
+
+    def _generated_files_naming(self, request: ops.RefsRequest, defining: Collection[str]) -> list[str]:
+        """The generated files in the languages of some definitions that have their name."""
+        project = self._indexes.find(request.path, "", request.at).index
+        store = project.live_store() if defining else None
+        endings = tuple({f".{path.rpartition('.')[2]}" for path in defining})
+        generated = _generated_files(store) if store is not None else []
+        paths = [path for path in generated if path.endswith(endings)][:MOST_GENERATED_FILES]
+        name = re.compile(rf"(?<!\w){re.escape(re.split(r'[.:#]', request.name.removesuffix('()'))[-1])}(?!\w)")
+        texts = zip(paths, _texts(project.source.contents, paths), strict=False)
+        return [path for path, text in texts if name.search(text)]
 
     def calls(self, request: ops.CallsRequest, progress: ProgressSink = None) -> ops.CallGraph:
         return self._with_proofs(request, progress, lambda index, below: refs.call_graph(index, request, below))
@@ -185,7 +203,7 @@ class CodeOperations:
         place = self._indexes.find(request.path)
         store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
         contents = place.index.source.contents
-        generated = [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
+        generated = _generated_files(store)
         with self.open(place.index, store) as index:
             found = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
         if contents.exact or not generated:
@@ -227,12 +245,18 @@ class CodeOperations:
         return replace(found, hotspots=scaled, area_files=files, notes=(*found.notes, *history.notes))
 
 
+def _generated_files(store: SqliteStore) -> list[str]:
+    return [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
+
+
 def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
-    """The text of generated files: they are not indexed, but they use what others define."""
+    """The text of generated files, empty if it cannot be read: they are not indexed, but use what others define."""
     with contents.open(paths) as reader:
         for path in paths:
-            with suppress(OSError):
+            try:
                 yield reader.read(path, MOST_GENERATED_BYTES).decode("utf-8", "replace")
+            except OSError:
+                yield ""
 
 
 def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, project: IndexManager) -> CodeIndex:
