@@ -2179,11 +2179,11 @@ def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path
         "Bus/Extensions.cs": "namespace Shop.Bus;\npublic static class Extensions\n{\n"
         "    public static IBus AddHandler<T>(this IBus bus) { return bus; }\n"
         "    public static string ReadName(this Request request) { return request.Name; }\n"
-        "    public static void Close(this ICart cart) { }\n}\n",
+        "    public static void Close(this ICart cart) { }\n    public static void Read(this Request one) { }\n}\n",
         "Bus/IBus.cs": "namespace Shop.Bus;\npublic interface IBus { }\n",
         "Api/Program.cs": "using Shop.Bus;\nnamespace Shop.Api;\npublic class Program\n{\n"
         "    void Run(IBus bus)\n    {\n        bus.AddHandler<Order>().AddHandler<Cart>();\n"
-        "        Other.Make().ReadName();\n        bus.Close();\n"
+        "        Other.Make().ReadName();\n        bus.Close();\n        Other.Read();\n"
         "    }\n}\n",
         "Web/Page.cs": "namespace Shop.Web;\npublic class Page\n{\n    void Run(Reader one) { one.ReadName(); }\n}\n",
         "Bus/ICart.cs": "namespace Shop.Bus;\npublic interface ICart { }\n",
@@ -2195,6 +2195,7 @@ def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path
             ("Web/Page.cs", 4, "syntactic"),
         }
         assert uses(engine, tmp_path, "Close") == set()
+        assert uses(engine, tmp_path, "Read") == {("Api/Program.cs", 10, "syntactic")}
 
 
 def test_ruby_finds_classes_by_convention_and_modules_in_the_files_that_open_them(tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ from codeinfo.graph.uses import (
 )
 from codeinfo.languages.model import QUOTED, ancestors, enclosing_names
 from codeinfo.model import Definition, Import, Reference
+from codeinfo.tokens import split_identifier
 
 # --- uses ------------------------------------------------------------------------------------------------------------
 
@@ -386,13 +387,15 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
 
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
     """The methods of C# that extend the type of a receiver, one of its bases, or a type from outside, which any other
-    may have as its base."""
+    may have as its base. Types from outside may have methods of short names themselves: `Select`, `Add`."""
     own = {
         one.qualified.rpartition(".")[2]
         for owner in owners
         if isinstance(owner, SymbolId)
         for one in lineage(index, owner)
     }
+    if not own and len(split_identifier(use.name)) == 1:
+        return ()
     found = []
     for one in find_extension_methods(index, unit, use.name):
         definition = index.definition(one)

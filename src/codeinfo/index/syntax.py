@@ -181,8 +181,9 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         if "bind" in captures:
             _add_bound(found, source, captures)
             continue
-        if "member" in captures:
-            owner, (start, end) = source.node_text(captures["of"][0]), source.span(captures["member"][0])
+        if "naming" in captures:
+            owner = source.node_text(captures["naming.owner"][0])
+            start, end = source.span(captures["naming.member"][0])
             found.members.append((start, f"{owner}.{source.text[start:end]}"))
             continue
         if "key" in captures:

@@ -48,4 +48,4 @@
 (subscript value: [(identifier) @generic (attribute attribute: (identifier) @generic)] . subscript: (string (string_content) @quoted))
 (assignment left: (identifier) @listing right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))])
 (call function: [(identifier) @naming (attribute) @naming]
-  arguments: (argument_list . [(identifier) (attribute)] @of . (string (string_content) @member)))
+  arguments: (argument_list . [(identifier) (attribute)] @naming.owner . (string (string_content) @naming.member)))
