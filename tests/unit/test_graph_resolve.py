@@ -106,7 +106,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[set[str], set[str]]]]] = 
             "tests/all.rs": ({"src/util.rs"}, {"external:serde"}),
         },
     ),
-    "crates of a workspace": (  # only those that the manifest names: others are modules called like them
+    "crates of a workspace": (  # only those that the manifest names: others are what an import binds
         {
             "Cargo.toml": '[workspace]\nmembers = ["*"]\n[workspace.dependencies]\nhir-def.path = "hir-def"\n',
             "hir/Cargo.toml": '[package]\nname = "hir"\n[dependencies]\nhir-def.workspace = true\n',

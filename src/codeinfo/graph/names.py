@@ -138,8 +138,8 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
     if use.receiver.startswith(MENTIONED):
-        meant = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
-        return meant if meant.symbols else _OTHER
+        named = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
+        return named if named.symbols else _OTHER
     if rules.whole_modules:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
