@@ -32,6 +32,7 @@ _BEFORE, _AFTER = "\t .", (" ", "\n", "(", ".", "")
 # What stands before names in strings: whole paths, the names of exports, and what needs no file.
 LITERAL, MENTIONED = '""', "''"
 _SELF = frozenset({"self", "this", "cls", "super", "Self", "static", "parent", "base"})
+_QUOTED = re.compile(rf"{LITERAL}\|\.(\w+(?:\.\w+)+)(?![^ \n])")
 _FIRST_BYTES = 1000  # of the text, which hold the import timings
 
 
@@ -155,10 +156,9 @@ def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
 
 def quoted_names(text: str) -> Iterator[tuple[str, int]]:
     """Names with dots that stand in strings, each with its line."""
-    for line, use in _uses_outside(text, ()) if f"{LITERAL}|." in text else ():
-        receiver, _, name = use.partition("|.")
-        if receiver == LITERAL and "." in name and "(" not in name:
-            yield name, line
+    for found in _QUOTED.finditer(text):
+        row = text.rfind("\n", 0, found.start()) + 1
+        yield found[1], int(text[row : text.index("\t", row)])
 
 
 def plain_names(bound: str) -> Iterator[tuple[str, int]]:

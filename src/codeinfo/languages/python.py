@@ -46,6 +46,7 @@ class PythonImports(Resolver):
         self._packages = packages
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
+        self._named: dict[tuple[str, bool, str], tuple[model.Target, ...]] = {}
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         module = written.module.lstrip(".")
@@ -61,6 +62,12 @@ class PythonImports(Resolver):
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
         name of a logger."""
+        key = (source.folder, source.is_test, name)
+        if key not in self._named:
+            self._named[key] = self._find_quoted(source, name)
+        return self._named[key]
+
+    def _find_quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         parts = name.split(".")
         found = [
             target
