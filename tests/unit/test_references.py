@@ -2086,6 +2086,7 @@ def test_what_strings_name_by_its_whole_path_is_used(tmp_path: Path) -> None:
         "shop/middleware.py": "class Guard:\n    def check(self):\n        return 1\n",
         "shop/orders/__init__.py": "",
         "shop/orders/models.py": "class Order:\n    pass\n",
+        "shop/carts/migrations/0001_initial.py": 'order = ForeignKey(to="orders.Order")\n',
         "shop/carts/models.py": 'order = ForeignKey(to="orders.Order")\nlog = getLogger("shop.middleware")\n',
         "tests/test_guard.py": 'def test(mocker):\n    mocker.patch("shop.middleware.Guard.check")\n',
     }

@@ -61,7 +61,9 @@ class PythonImports(Resolver):
 
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
-        name of a logger."""
+        name of a logger, and a migration names models as they were."""
+        if source.folder.endswith("migrations"):
+            return ()
         key = (source.folder, source.is_test, name)
         if key not in self._named:
             self._named[key] = self._find_quoted(source, name)
