@@ -1540,7 +1540,9 @@ def test_impact_reaches_the_users_of_interfaces_and_the_senders_of_messages(tmp_
     """Nothing but a container of dependencies and a mediator knows what implements them."""
     sources = {
         "Shop/ICarts.cs": "namespace Shop;\npublic interface ICarts { int Count(); }\n",
-        "Shop/Carts.cs": "namespace Shop;\npublic class Carts : ICarts { public int Count() => 1; }\n",
+        "Shop/Carts.cs": "namespace Shop;\npublic class Carts : ICarts, IMark { public int Count() => 1; }\n",
+        "Shop/IMark.cs": "namespace Shop;\npublic interface IMark { }\n",
+        "Shop/Marks.cs": "namespace Shop;\npublic class Marks { List<IMark> marks; }\n",
         "Shop/Program.cs": "namespace Shop;\npublic class Program { void Run() { Add<ICarts, Carts>(); } }\n",
         "Shop/Page.cs": "namespace Shop;\npublic class Page(ICarts carts) { int All() => carts.Count(); }\n",
         "Shop/Pay.cs": "namespace Shop;\npublic record Pay(int Sum);\n",

@@ -302,6 +302,8 @@ def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
         return False
     if definition.kind == "trait" and index.graph.files[base.path].rules.names.open_traits:
         return False  # of PHP: a part of its classes
+    if not any(name.startswith(f"{base.qualified}.") for name in index.unit(base.path).by_qualified):
+        return False  # it only marks types
     users = (edge.source for edge in index.graph.users(base.path))
     return sum(1 for user in users if _extends(index, user, base.path)) <= _MOST_IMPLEMENTING
 
