@@ -2208,8 +2208,12 @@ def test_ruby_finds_classes_by_convention_and_modules_in_the_files_that_open_the
         "app/models/account.rb": "class Account\nend\n",
         "app/controllers/carts_controller.rb": "class CartsController\nend\n",
         "config/routes.rb": "Rails.application.routes.draw do\n  resources :carts\nend\n",
+        "app/javascript/Till.vue": "<script>\nexport default {}\n</script>\n",
+        "app/models/desk.rb": "class Desk\n  def run = Till::Pay.new\nend\n",
     }
     with indexed(tmp_path, sources) as engine:
+        calls = engine.code.calls(CallsRequest("Desk.run", str(tmp_path))).callees
+        assert calls == ()  # a component of Vue is no constant of Ruby
         assert uses(engine, tmp_path, "Shop") == {
             ("app/models/user.rb", 3, "resolved"),
             ("lib/shop/cart.rb", 1, "resolved"),

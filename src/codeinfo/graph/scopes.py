@@ -125,7 +125,8 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     last = name.rpartition(".")[2]
     defined: Mapping[str, Meaning] | None = index.memo.get(("constants", last))
     if defined is None:
-        units = map(index.unit, sorted(index.files_defining(last)))
+        files = (index.graph.files[path] for path in sorted(index.files_defining(last)))
+        units = (index.unit(file.path) for file in files if file.rules.names.constants)
         symbols = (SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name.get(last, ()))
         found = group_by_key((one.qualified, one) for one in dict.fromkeys(symbols))
         defined = index.memo.add(("constants", last), found)
