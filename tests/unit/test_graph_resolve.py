@@ -120,7 +120,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[set[str], set[str]]]]] = 
         },
         {
             "hir/src/lib.rs": ({"hir-def/src/hir.rs"}, set()),
-            "hir-def/src/body.rs": ({"hir-def/src/hir.rs", "span/src/lib.rs"}, set()),
+            "hir-def/src/body.rs": ({"hir-def/src/hir.rs", "span/src/lib.rs"}, set[str]()),
         },
     ),
     "jvm": (
