@@ -11,6 +11,17 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "components of Vue in both spellings, and known to all files": (
+        {
+            "src/UserCard.vue": "<template>\n  <p />\n</template>\n",
+            "src/Page.vue": '<script setup>\nimport UserCard from "./UserCard.vue"\n</script>\n\n<template>\n'
+            "  <user-card />\n  <UserCard></UserCard>\n</template>\n",
+            "src/Far.vue": "<template>\n  <UserCard />\n</template>\n",
+        },
+        "UserCard",
+        {"src/Page.vue:2", "src/Page.vue:6", "src/Page.vue:7", "src/Far.vue:2 ?"},
+        0,
+    ),
     "objects that variables of TypeScript hold": (
         {
             "auth.ts": "export const auth = {\n  login: async () => {\n    return 1\n  },\n\n  logout() {\n"

@@ -293,7 +293,16 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if symbols:
         return _certain(index, symbols)
     is_explained = (found or unit.facts.rules.names.explicit) and index.files_defining(use.name)
+    if is_explained and not found and _is_tag(index, unit, use):
+        return _UNKNOWN  # a program may offer components to all others
     return _OTHER if is_explained else _UNKNOWN
+
+
+def _is_tag(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+    """Whether a name is that of a component in the markup of Vue or Svelte."""
+    syntax = unit.facts.rules.syntax
+    is_markup = syntax is not None and syntax.embedded
+    return is_markup and f"<{use.name}" in index.lines(unit.facts.file_id).get(use.line, "")
 
 
 def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolId) -> tuple[SymbolId, ...]:

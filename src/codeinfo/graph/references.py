@@ -36,6 +36,7 @@ from codeinfo.graph.scopes import (
 )
 from codeinfo.graph.uses import LITERAL, all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
+from codeinfo.languages.ecmascript import kebab_case
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
 from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
@@ -621,7 +622,11 @@ def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Reso
     if rules.calls in ("block", "reference") and not symbol_kind(meant.kind).is_callable:
         return use
     name, written = re.escape(use.name), re.escape(f"{use.receiver}.{use.name}".lstrip("."))
-    marks = {"macro": rf"\b{name}!", "block": rf"\b{name}\s*\{{", "element": rf"(?<![\w$)\]])<{written}(?![\w$.])"}
+    marks = {
+        "macro": rf"\b{name}!",
+        "block": rf"\b{name}\s*\{{",
+        "element": rf"(?<![\w$)\]])<(?:{written}|{kebab_case(use.name)})(?![\w$.-])",
+    }
     marks["reference"] = rf"::{name}\b"
     is_called = re.search(marks[rules.calls], index.lines(unit.facts.file_id).get(use.line, "")) is not None
     return replace(use, role="call") if is_called else use

@@ -38,6 +38,10 @@ def pascal_case(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("-"))
 
 
+def kebab_case(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
 def read_import(statement: str, line: int) -> Iterator[Import]:
     text = " ".join(model.COMMENT.sub("", statement).split())
     if not (written := _FROM.search(text) or model.QUOTED.search(text)):
@@ -340,7 +344,7 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 _MARKUP = r"<!--.*?-->|<style\b.*?</style>|<script\b[^>]*>(?P<script>.*?)</script>|<(?P<tag>[A-Z][\w$]*)"
 _VUE = re.compile(
-    rf"""{_MARKUP}|\{{\{{(?P<value>.*?)\}}\}}|\s(?:@|v-on:)[\w.:-]+=(?P<quote>["'])(?P<block>.*?)(?P=quote)"""
+    rf"""{_MARKUP}|<(?P<kebab>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)|\{{\{{(?P<value>.*?)\}}\}}|\s(?:@|v-on:)[\w.:-]+=(?P<quote>["'])(?P<block>.*?)(?P=quote)"""
     r"""|\s(?:[:\#]|v-)[^\s="'<>]*=(?P<sign>["'])(?P<bound>.*?)(?P=sign)""",
     re.DOTALL,
 )
@@ -361,6 +365,8 @@ def show_code(text: str, markup: re.Pattern[str]) -> str:
             continue
         start, end = found.span(part)
         code = text[start:end]
+        if part == "kebab":  # `<user-card>` is UserCard
+            code = pascal_case(code).ljust(end - start)
         seen[start:end] = code.replace(" of ", " in ") if part == "bound" else code  # `v-for`
         ends = start - 1
         if brackets := _BRACKETS.get(part):
