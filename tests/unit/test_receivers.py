@@ -540,3 +540,14 @@ def test_a_receiver_tells_whose_a_name_is(name: str, tmp_path: Path) -> None:
         report = engine.code.references(RefsRequest(asked, str(tmp_path)))
     found = {f"{use.file}:{use.line}{'' if use.confidence == 'resolved' else ' ?'}" for use in report.usages}
     assert (found, report.unattributed) == (expected, unattributed)
+
+
+def test_a_template_of_blade_calls_methods_like_variables(tmp_path: Path) -> None:
+    (tmp_path / "Field.php").write_text(
+        "<?php\n\nnamespace App;\n\nclass Field\n{\n    public function getMask() {}\n}\n"
+    )
+    (tmp_path / "field.blade.php").write_text('<input x-mask="{{ $getMask() }}" />\n')
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        report = engine.code.references(RefsRequest("Field.getMask", str(tmp_path)))
+    assert not report.is_complete
+    assert "field.blade.php" in report.notes[0]

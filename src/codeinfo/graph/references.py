@@ -656,6 +656,9 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
         return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
+    is_function = any(one.is_function for one in lookup.found.values())
+    if is_function and file.path.endswith(".blade.php") and f"${name}(" in lines.whole_text():
+        return True  # the template of a component calls its methods like variables
     is_parsed = file.language in GRAMMARS and (
         len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
     )
