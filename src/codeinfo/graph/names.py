@@ -34,6 +34,7 @@ from codeinfo.graph.scopes import (
     find_extension_methods,
     find_extensions,
     find_import,
+    find_imported_from,
     find_local,
     find_member,
     find_parts,
@@ -438,14 +439,14 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 def _resolve_extension(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> Resolution | None:
     """What an extension of Kotlin adds to the type of a receiver, unless that has a member of the name. The type may be
     from outside (`Modifier.padded()`); where it is unknown, an import that names the extension decides."""
-    added, is_imported = find_extensions(index, unit, use.name)
+    added = find_extensions(index, unit, use.name)
     if not added or _resolve_member(index, owners, use.name).symbols:
         return None
     types = [base for one in owners if isinstance(one, SymbolId) for base in lineage(index, one)]
     names = {one.qualified.rpartition(".")[2] for one in types} or {_AFTER_FIRST.sub("", use.receiver)}
     extended = {one: _extended_type(index, one) for one in added}
     fitting = [one for one, written in extended.items() if written in names]
-    if not fitting and (types or not is_imported):
+    if not fitting and (types or not find_imported_from(index, unit, use.name)):
         is_open = not types or not all(map(index.files_defining, extended.values()))
         return _UNKNOWN if is_open else None
     symbols = tuple(fitting or added)

@@ -106,7 +106,7 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
             return found
     own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
     own = own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
-    return own or _only(find_extensions(index, unit, name)[0])
+    return own or _only(find_extensions(index, unit, name))
 
 
 def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
@@ -212,21 +212,25 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     return index.memo.once(("beside", unit.facts.path, name), find)
 
 
-def find_extensions(index: CodeIndex, unit: Unit, name: str) -> tuple[Sequence[SymbolId], bool]:
-    """The extensions of Kotlin that a file sees under a name, and whether an import names them."""
+def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
+    """The extensions of Kotlin that a file sees under a name: those that it imports, otherwise what needs no import."""
     if not unit.facts.rules.names.extensions or unit.facts.rules.names.open_types or not index.files_defining(name):
-        return [], False
-    taken = [to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets]
-    paths = [one.path for one in taken if name in one.names]
+        return []
 
     def find() -> Sequence[SymbolId]:
         near = {unit.facts.path, *index.resolver.of(unit.facts).visible(unit.facts)}
         defining = index.files_defining(name)
         opened = (*sorted(near & defining), *_opened_files(index, unit, defining))
-        units = map(index.unit, dict.fromkeys(paths or opened))
-        return [SymbolId(one.facts.path, added.qualified) for one in units for added in one.extensions(name)]
+        units = map(index.unit, dict.fromkeys(find_imported_from(index, unit, name) or opened))
+        return [SymbolId(one.facts.path, two.qualified) for one in units for two in one.extensions(name)]
 
-    return index.memo.once(("extensions", unit.facts.path, name), find), bool(paths)
+    return index.memo.once(("extensions", unit.facts.path, name), find)
+
+
+def find_imported_from(index: CodeIndex, unit: Unit, name: str) -> list[str]:
+    """The files that imports of a file take a name from."""
+    targets = (to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets)
+    return [one.path for one in targets if name in one.names]
 
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
