@@ -57,12 +57,14 @@ _AROUND_NAME = re.compile(
 )
 
 
-_CONVENTION = re.compile(r"(?<=\()[A-Z][A-Z0-9_]+(?=[ \t]+\*[ \t]*\w+\)[ \t]*\()")  # `(WINAPI *open_fn)(…)`
+_CONVENTION = re.compile(r"\(([A-Z][A-Z0-9_]+)(?=[ \t]+\*[ \t]*\w+\)[ \t]*\()")  # `(WINAPI *open_fn)(…)`
+_MAY_BE_AROUND = re.compile(r"[A-Z0-9_]\(\w+\)\(")  # the expression above tries every line
 
 
 def hide_macros(text: str) -> str:
-    text = _CONVENTION.sub(model.blank, text)
-    text = _AROUND_NAME.sub(lambda found: f"{found[1]}{' ' * len(found[2])}{found[3]} ", text)
+    text = _CONVENTION.sub(lambda found: f"({' ' * len(found[1])}", text)
+    if _MAY_BE_AROUND.search(text):
+        text = _AROUND_NAME.sub(lambda found: f"{found[1]}{' ' * len(found[2])}{found[3]} ", text)
     if any(part in text for part in _ATTRIBUTE_PARTS):
         # The definition of such a macro keeps its name.
         text = _ATTRIBUTE.sub(_hide_use if "#define" in text else model.blank, text)

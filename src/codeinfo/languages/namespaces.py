@@ -103,8 +103,8 @@ def is_scala_package(definition: Definition) -> bool:
 # What the grammar cannot parse: `get`, `set`, `where`, `private` as names, guards of a `when`, context parameters,
 # fields of properties, strings with several dollar signs.
 _KOTLIN_NAMES = re.compile(
-    r"(?<=[})\w] )(?:get|set)(?= [\w(])|\bset(?=\([^()\n]*,)|\bget(?=\([^)\s])|\bprivate(?=: | = )"
-    r"|\bwhere(?= *(?:[?.,)!]|=[^=]))"
+    r"\b(?=[gspw])(?:(?<=[})\w] )[gs]et(?= [\w(])|set(?=\([^()\n]*,)|get(?=\([^)\s])|private(?=: | = )"
+    r"|where(?= *(?:[?.,)!]|=[^=])))"
 )
 _KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
 _KOTLIN_WHEN = re.compile(r"(?m)^[^\S\n]*(?:!?is|!?in|[A-Z])\b.* if .* ->")
@@ -118,7 +118,8 @@ _KOTLIN_FIELD = re.compile(r"(?m)^([^\S\n]*(?:\w+ )*val [^={}\n]+\n[^\S\n]+)fiel
 def hide_kotlin_news(text: str) -> str:
     text = _KOTLIN_NAMES.sub(lambda match: "x" * len(match.group()), text)
     text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(model.blank, line.group()), text)
-    text = _KOTLIN_FIELD.sub(lambda match: match[1] + " " * (len(match.group()) - len(match[1])), text)
+    if " field" in text:
+        text = _KOTLIN_FIELD.sub(lambda match: match[1] + " " * (len(match.group()) - len(match[1])), text)
     return _KOTLIN_DOLLARS.sub(_hide_dollars, _KOTLIN_BEFORE.sub(model.blank, text))
 
 
