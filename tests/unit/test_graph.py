@@ -1614,3 +1614,21 @@ def test_tests_in_folders_of_the_same_names_and_behind_files_that_pass_names_on(
             assert unused.tests == ()
             note = "no code here names what it offers; a framework may find it by its name or place"
             assert unused.notes == (note,)
+
+
+def test_impact_of_c_goes_through_headers_that_include_others(tmp_path: Path) -> None:
+    sources = {
+        "include/shop.h": '#include "shop/cart.h"\n#include "shop/price.h"\n',
+        "include/shop/cart.h": "int cart_total(int n);\n",
+        "include/shop/price.h": "int price_low(int n);\n",
+        "src/cart.c": '#include "shop.h"\nint cart_total(int n) { return n; }\n',
+        "src/price.c": '#include "shop.h"\nint price_low(int n) { return n; }\n',
+        "src/use.c": '#include "shop.h"\nint use() { return cart_total(1); }\n',
+        "src/other.c": '#include "shop.h"\nint other() { return price_low(1); }\n',
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        reached = engine.code.impact(ImpactRequest("src/cart.c", hops=1, root=str(root))).files
+        through_header = engine.code.impact(ImpactRequest("include/shop/cart.h", hops=1, root=str(root))).files
+    assert [one.path for one in reached] == ["src/use.c"]
+    assert "src/use.c" in {one.path for one in through_header}

@@ -13,7 +13,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
 from codeinfo.graph.references import INTERFACES, is_default_export, is_registered, other_names, symbol_info
-from codeinfo.graph.scopes import find_bases, find_import, find_overridden, last_names, resolve_bare
+from codeinfo.graph.scopes import find_bases, find_import, find_included, find_overridden, last_names, resolve_bare
 from codeinfo.graph.uses import LITERAL, UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -190,7 +190,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
     A file that only re-exports is not a hop: importers of its other names are not affected.
     """
-    origins = dict.fromkeys((changed, *_headers(index.graph, changed)), _ALL)
+    origins = dict.fromkeys((changed, *_headers(index, changed)), _ALL)
     seen = set(origins)
     reached: list[code.Affected] = []
     for hop in range(1, hops + 1):
@@ -252,14 +252,24 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
 
 def _offered_names(index: CodeIndex, path: str) -> frozenset[str]:
     file = index.graph.files[path]
+    if _HEADER.search(path) and file.rules.imports.headers:
+        return frozenset((*file.exports, *_declared_names(index, path)))
     return frozenset((*file.exports, "default") if file.rules.names.default_exports else file.exports)
 
 
-def _headers(graph: Graph, path: str) -> list[str]:
-    """The headers that declare what a C file defines: those it includes that share its name."""
-    if not graph.files[path].rules.imports.headers:
+def _declared_names(index: CodeIndex, path: str) -> frozenset[str]:
+    def find() -> frozenset[str]:
+        return frozenset(one.name for one in index.unit(path).definitions if one.kind == "prototype")
+
+    known: frozenset[str] = index.answers.once(("declared in", path), find)
+    return known
+
+
+def _headers(index: CodeIndex, path: str) -> list[str]:
+    """The headers that declare what a C file defines: those it includes, also through others, that share its name."""
+    if not index.graph.files[path].rules.imports.headers:
         return []
-    return [edge.target for edge in graph.edges_from(path) if stem_of(edge.target) == stem_of(path)]
+    return [one for one in sorted(find_included(index, path)) if stem_of(one) == stem_of(path)]
 
 
 def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
@@ -268,11 +278,10 @@ def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
     found: dict[str, set[str]] = {}
     for path in paths:
         facts = index.graph.files[path]
-        included = index.graph.edges_from(path) if facts.rules.imports.headers else ()
-        for header in (index.unit(edge.target) for edge in included if edge.target not in paths):
-            declared = {one.name for one in header.definitions if one.kind == "prototype"}
-            if names := declared.intersection(facts.exports):
-                found.setdefault(header.facts.path, set()).update(names)
+        included = find_included(index, path) if facts.rules.imports.headers else ()
+        for header in included:
+            if header not in paths and (names := _declared_names(index, header).intersection(facts.exports)):
+                found.setdefault(header, set()).update(names)
     return {path: frozenset(names) for path, names in found.items()}
 
 
@@ -340,11 +349,23 @@ def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_orig
     inside = names if is_whole else frozenset(one for one in names if one.partition(".")[0] in listed - names)
     if is_whole and _is_taken_as_object(index, edge):
         return names
-    text = index.uses(index.graph.files[edge.source].file_id)
-    words = set(_WORD.findall(text)) if inside else set()
-    used = {one for one in inside if (last := one.rpartition(".")[2]) in words and references_to(text, last)}
+    used = _find_used(index, edge.source, inside)
     passed = inside if _reexport_names(index, edge, inside) else frozenset()
     return (frozenset() if is_whole else listed & names) | used | passed or None
+
+
+def _find_used(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[str]:
+    """Which of some names a file uses; in C all words count, since a header hands on thousands of names."""
+    if not names:
+        return frozenset()
+    file = index.graph.files[path]
+    text, key = index.uses(file.file_id), ("words", path)
+    words: frozenset[str] | None = index.memo.get(key)
+    if words is None:
+        words = index.memo.add(key, frozenset(_WORD.findall(text)))
+    if file.rules.imports.headers:
+        return names & words
+    return frozenset(one for one in names if (last := one.rpartition(".")[2]) in words and references_to(text, last))
 
 
 def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
@@ -360,8 +381,10 @@ def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
 
 
 def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
-    """The names under which a file re-exports what it imports."""
+    """The names under which a file re-exports what it imports. A header of C passes on what it includes."""
     unit = index.unit(edge.source)
+    if unit.facts.rules.imports.headers and _HEADER.search(edge.source):
+        return names
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
     for written in unit.imports:
@@ -385,6 +408,8 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
 def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     """Whether a re-exporting file uses the names itself."""
     unit = index.unit(edge.source)
+    if unit.facts.rules.imports.headers:
+        return bool(_find_used(index, edge.source, names))
     text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
     uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
     return any(use.receiver != LITERAL and find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
