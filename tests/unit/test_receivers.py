@@ -11,6 +11,16 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "annotations of Kotlin": (
+        {
+            "Debug.kt": "package core\n\nimport di.Qualifier\n\n@Qualifier\n@Target(Kind.FIELD)\n"
+            "@Retention(Keep.RUNTIME)\nannotation class Debug\n",
+            "Use.kt": "package far\n\nimport core.Debug\n\nclass Use(@Debug val isDebug: Boolean)\n",
+        },
+        "Debug",
+        {"Use.kt:3", "Use.kt:5"},
+        0,
+    ),
     "components of Vue in both spellings, and known to all files": (
         {
             "src/UserCard.vue": "<template>\n  <p />\n</template>\n",

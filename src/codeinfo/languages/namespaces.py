@@ -109,8 +109,8 @@ _KOTLIN_NAMES = re.compile(
 _KOTLIN_GUARD = re.compile(r"(?m)(?<= )if .*(?= ->)")
 _KOTLIN_WHEN = re.compile(r"(?m)^[^\S\n]*(?:!?is|!?in|[A-Z])\b.* if .* ->")
 _KOTLIN_DOLLARS = re.compile(r'\$\$+(?:"""[\s\S]*?"""|"[^"\n]*")')
-# The context parameters of a function, on a line before it, and an annotation of a function type in brackets.
-_KOTLIN_BEFORE = re.compile(r"(?m)^[^\S\n]*context\([^()\n]*\)[^\S\n]*$|(?<=: )@\w+(?= \()")
+# Context parameters, on a line before a function; an annotation of a function type in brackets; `annotation class`.
+_KOTLIN_BEFORE = re.compile(r"(?m)^[^\S\n]*context\([^()\n]*\)[^\S\n]*$|(?<=: )@\w+(?= \()|\bannotation(?= class\b)")
 # The field behind a property, on a line of its own: what remains is a value of the property.
 _KOTLIN_FIELD = re.compile(r"(?m)^([^\S\n]*(?:\w+ )*val [^={}\n]+\n[^\S\n]+)field(?:: [^=\n]+?)?(?= = )")
 
