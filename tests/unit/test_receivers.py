@@ -11,6 +11,20 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "what a container of Kotlin gives": (
+        {
+            "Cart.kt": "package shop\n\nclass Cart {\n    fun total() {}\n}\n",
+            "Other.kt": "package shop\n\nclass Other {\n    fun total() {}\n}\n",
+            "Use.kt": "package shop\n\nclass Use {\n    private val one: Cart by inject()\n"
+            "    private val two by injectLazy<Cart>()\n    private val three by lazy { Injekt.get<Cart>() }\n"
+            "    private val four by lazy { Cart() }\n\n    fun use() {\n        one.total()\n        two.total()\n"
+            "        three.total()\n        four.total()\n        val five = koin.get<Cart>()\n        five.total()\n"
+            "    }\n}\n",
+        },
+        "Cart.total",
+        {"Use.kt:10", "Use.kt:11", "Use.kt:12", "Use.kt:13", "Use.kt:15"},
+        0,
+    ),
     "annotations of Kotlin": (
         {
             "Debug.kt": "package core\n\nimport di.Qualifier\n\n@Qualifier\n@Target(Kind.FIELD)\n"

@@ -68,6 +68,7 @@ from codeinfo.graph.uses import (
     Links,
     Row,
     cast_type,
+    delegated_value,
     find_closing,
     value_links,
     written_types,
@@ -854,12 +855,13 @@ def _evaluate_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
 def _read_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
     if row.mark == ":":
         return _types(index, unit, row.text, row.scope)
-    if cast := cast_type(row.text):
+    text = delegated_value(row.text)
+    if cast := cast_type(text):
         return _types(index, unit, cast, row.scope)
     use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
     if row.mark == "~":
         return _passed_values(index, unit, row, use)
-    found = evaluate(index, unit, row.text, use)
+    found = evaluate(index, unit, text, use)
     if row.mark == "@":
         return _elements(index, found)
     return _enter(index, found) if row.mark == "^" else found

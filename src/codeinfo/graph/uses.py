@@ -321,6 +321,13 @@ _PREFIX = re.compile(r"(?:await|new|const|yield from|yield|move|mut|ref|not|type
 _POSTFIX = re.compile(r"(?:[?!]*(?:\.|::|->|\\))\s*([\w$]+)")
 _NAME = re.compile(r"[$@]?[^\W\d][\w$]*")
 _CASTS = re.compile(r"\s+(?:as[?!]?|satisfies)\s+")
+_DELEGATE = re.compile(r"by\s+(?:lazy(?:\([^)]*\))?\s*\{\s*(.*?)\s*\}|(.*))", re.DOTALL)
+# What a container of dependencies gives: `get<Cart>()`.
+_FROM_CONTAINER = re.compile(
+    r"(?:[\w.]+\.)?(?:get|inject|injectLazy|koinInject|(?:hilt|koin)?[vV]iewModel|resolve|Get(?:Required)?Service)"
+    r"<([\w.]+)>\s*\(.*\)",
+    re.DOTALL,
+)
 _FILLED = re.compile(r"[(,]\s*(?:\{\}|\[\]) as ([\w$.<>\[\]]+)\s*[,)]")
 _EITHER = re.compile(r"\s+(?:or|\|\||\?\?)\s+")
 _CONDITION = re.compile(r"\s+if\s+.*?\s+else\s+")
@@ -372,12 +379,21 @@ def value_links(text: str) -> list[Links]:
 
 def cast_type(text: str) -> str:
     """The type a value is cast to: `value as Type`, also in brackets with something to fall back on. It says nothing of
-    what is called on the value, `(value as Type).call()`, but an empty object is filled: `merge({} as Type, …)`."""
+    what is called on the value, `(value as Type).call()`, but an empty object is filled: `merge({} as Type, …)`. A
+    container of dependencies gives what it is asked for."""
     return next(filter(None, map(_cast_of, _EITHER.split(text))), "")
+
+
+def delegated_value(text: str) -> str:
+    """What a property of Kotlin is, given what gets it: `by lazy { Cart() }`, `by inject<Cart>()`."""
+    found = _DELEGATE.fullmatch(text)
+    return (found[1] or found[2]) if found else text
 
 
 def _cast_of(text: str) -> str:
     text = text.strip()
+    if made := _FROM_CONTAINER.fullmatch(text):
+        return made[1]
     while text.startswith("(") and find_closing(text, 0) >= len(text):
         text = text[1:-1].strip()
     parts = _CASTS.split(text)
