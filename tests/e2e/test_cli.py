@@ -165,6 +165,15 @@ def test_completion(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "_CODEINFO_COMPLETE" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("typed", ["why READ", "index ", "search words READ", "impact --root p", "docs add ./d"])
+def test_paths_are_completed(typed: str) -> None:
+    words = {"COMP_WORDS": f"codeinfo {typed}", "COMP_CWORD": str(len(typed.split(" ")))}
+    env = {**os.environ, **words, "_CODEINFO_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-m", "codeinfo"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert done.stdout == f"file,{typed.rpartition(' ')[2]}\n", done.stderr
+
+
 # --- errors and exit codes -----------------------------------------------------------------------------------------
 
 
@@ -237,6 +246,23 @@ def test_a_mistyped_command_is_answered_with_the_right_one(
     assert cli.run(shlex.split(typed)) == 2
     said = capsys.readouterr().err.partition("\n")[0]
     assert said.replace("?", "").endswith(f"Did you mean `{meant}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--json search retry", "codeinfo search --json retry"),
+        ("-n 3 'the limit'", "codeinfo search -n 3 'the limit'"),
+        ("--set index.workers=1 status", "codeinfo status --set index.workers=1"),
+    ],
+)
+def test_an_option_before_the_command_is_answered_with_the_right_order(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(shlex.split(typed)) == 2
+    said = capsys.readouterr().err
+    assert f"Try `{meant}`" in said
+    assert "belongs behind the command" in said
 
 
 @pytest.mark.parametrize(("typed", "command"), [("", "search"), ("search", "search"), ("ask", "ask"), ("map", "")])

@@ -150,6 +150,23 @@ def test_an_index_that_is_cleared_while_it_is_opened_is_no_fault_of_the_disk(
         raise error("unable to open database file")
 
 
+def test_a_search_before_the_first_file_is_indexed_says_so(tmp_path: Path, codeinfo: RunCli, project: Path) -> None:
+    fresh = make_project(tmp_path / "fresh", 40)
+    with subprocess.Popen([sys.executable, "-m", "codeinfo", "index"], cwd=fresh, stderr=subprocess.PIPE) as indexing:
+        while index_folder(fresh).current() is None and indexing.poll() is None:
+            time.sleep(0.005)
+        os.kill(indexing.pid, signal.SIGSTOP)
+        try:
+            found = json.loads(codeinfo("search", "anchor", "--json", cwd=fresh).stdout)
+            shown = codeinfo("status", cwd=fresh).stdout
+        finally:
+            os.kill(indexing.pid, signal.SIGCONT)
+            indexing.kill()
+    assert found["quality"]["reasons"] == ["no file is indexed yet"]
+    assert "`codeinfo status`" in found["quality"]["hint"]
+    assert "none yet" in shown
+
+
 @pytest.mark.parametrize("killed", [True, False])
 def test_the_child_of_a_process_that_is_gone_is_waited_for(project: Path, killed: bool) -> None:
     """A lock is also open in a child between its fork and its start, even when its parent was killed or released it."""

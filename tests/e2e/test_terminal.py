@@ -18,7 +18,7 @@ from test_cli import FOUND
 from codeinfo.model import FileKind, quantity
 from codeinfo.operations.base import Progress
 from codeinfo.operations.code import CodeMap, Hotspot, HotspotReport, MapArea
-from codeinfo.operations.search import IndexReport, IndexResponse
+from codeinfo.operations.search import BEFORE_MATCH, GrepResult, IndexReport, IndexResponse, Match
 from codeinfo.shells import (
     render_code,  # noqa: F401  (it registers)
     terminal,
@@ -194,6 +194,27 @@ def test_a_last_column_without_room_goes_below_the_others(monkeypatch: pytest.Mo
         "      → lib/core, lib/utils",
         "  lib                           1 file   → lib/a",
     ]
+
+
+def test_a_narrow_terminal_gets_no_empty_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    narrow = Terminal()
+    long = "packages/common/src/services/persistence/index.ts:254"
+    Output(narrow, colour=False).table([("test", long, ""), ("    ", long, "via lib/a.ts")])
+    assert narrow.getvalue().splitlines() == ["  test", f"      {long}", f"        {long}", "      via lib/a.ts"]
+
+
+def test_a_match_in_a_long_line_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    far = Match("a.js", 1, 150, 6, "x = 1; " * 21 + "  needle = 2; " + "y = 3; " * 9, "", "/repo")
+    cut = replace(far, column=9001, text="…" + "z" * BEFORE_MATCH + "needle" + "z" * 400 + "…")
+    for found in (far, cut):
+        narrow, piped = Terminal(), io.StringIO()
+        for stream in (narrow, piped):
+            render(GrepResult("needle", (found,), 1, 1), Output(stream, colour=False))
+            line = next(line for line in stream.getvalue().splitlines() if "│" in line)
+            assert "needle" in line
+        assert cell_len(next(line for line in narrow.getvalue().splitlines() if "│" in line)) <= 60
 
 
 def test_code_that_is_cut_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,16 +99,16 @@ def test_a_long_definition_says_how_much_of_it_is_shown(engine: Engine, project:
     (project / "long.py").write_text("\n".join(lines))
     found = explore(engine, project, "long")
     assert found.code == "\n".join(lines[:30])
-    assert found.notes == ("code: only the first 30 of 61 lines; `long.py:46` shows more",)
+    assert found.notes == ("code: only the first 30 of 61 lines; `codeinfo explore long.py:46` shows more",)
     more = explore(engine, project, "long.py:46")
     assert (more.code, more.code_line) == ("\n".join(lines[30:60]), 31)
-    assert more.notes == ("code: only lines 31 to 60 of 61 lines; `long.py:61` shows more",)
+    assert more.notes == ("code: only lines 31 to 60 of 61 lines; `codeinfo explore long.py:61` shows more",)
     assert explore(engine, project, "long.py:61").code.splitlines()[-1] == lines[-1]
     wide = [f"    {name} = '{name * 1_400}'" for name in "xy"]
     (project / "long.py").write_text("\n".join([lines[0], *wide]))
     found = explore(engine, project, "long")
     assert found.code.endswith("xx'"), "lines are whole"
-    assert found.notes == ("code: only the first 2 of 3 lines; `long.py:3` shows more",)
+    assert found.notes == ("code: only the first 2 of 3 lines; `codeinfo explore long.py:3` shows more",)
     assert explore(engine, project, "long.py:3").code == wide[1]
 
 

@@ -30,7 +30,7 @@ from codeinfo.errors import UsageError
 from codeinfo.languages import kind_of, language_of
 from codeinfo.model import INDEXING, UNREADABLE, NextStep, Walk, to_run
 from codeinfo.operations.base import Progress, ProgressSink
-from codeinfo.operations.search import GrepRequest, GrepResult, Match
+from codeinfo.operations.search import BEFORE_MATCH, GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search import literal
 from codeinfo.sources.masking import blank_secrets, tell_of_masking
@@ -41,7 +41,6 @@ from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_b
 SIGNATURES_FILE = "trigrams"  # beside the index; built by the first exact search
 MAX_BYTES = 16_000_000  # larger files are data
 MAX_LINE_CHARS = 500  # of a line, shown
-BEFORE_MATCH = 100  # of them, before the match
 FEW = 32  # up to this many files without a signature are searched each time rather than signed
 MOST_CORPORA = 16  # trees whose files stay listed; each revision and each rebuilt index counts as one
 MOST_CLEAN = 50_000  # contents without secrets that are remembered, some 100 bytes each
@@ -378,7 +377,7 @@ def shown_line(data: bytes, line: literal.Line) -> tuple[int, int, str]:
     column = len(data[line.start : line.found].decode("utf-8", "replace"))
     length = len(data[line.found : line.found_end].decode("utf-8", "replace"))
     if len(text) > MAX_LINE_CHARS:
-        first = max(0, min(column - BEFORE_MATCH, len(text) - MAX_LINE_CHARS))
+        first = max(0, column - BEFORE_MATCH)
         last = first + MAX_LINE_CHARS
         text = "…" * (first > 0) + text[first:last] + "…" * (last < len(text))
     return column + 1, length, _BLANK.sub(MASKED, text)

@@ -42,7 +42,19 @@ from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
 from codeinfo.languages.model import INLINE_TEST, get_language, may_have_inline_tests
-from codeinfo.model import PLAIN_KIND, Card, FileKind, Hit, Import, RelatedMemory, SearchResult, iso_time, symbol_kind
+from codeinfo.model import (
+    PLAIN_KIND,
+    Card,
+    FileKind,
+    Hit,
+    Import,
+    NextStep,
+    RelatedMemory,
+    SearchResult,
+    iso_time,
+    symbol_kind,
+    to_run,
+)
 from codeinfo.operations import knowledge as ops
 from codeinfo.operations.base import ProgressSink
 from codeinfo.operations.code import Exploration, ExploreRequest, SymbolInfo, Usage
@@ -405,8 +417,8 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     if end - start < len(text):
         part = f"lines {first.start_line + start} to {first.start_line + end - 1}" if start else f"the first {end}"
         after = first.start_line + min(end + CODE_LINES // 2, len(text) - 1)
-        more = f"; `{first.path}:{after}` shows more" if end < len(text) else ""
-        notes.append(f"code: only {part} of {len(text)} lines{more}")
+        more = ("; ", to_run("explore", f"{first.path}:{after}"), " shows more") if end < len(text) else ()
+        notes.append(NextStep(f"code: only {part} of {len(text)} lines", *more))
     history, history_notes = _commits(project.history, first.path, lines)
     return Exploration(
         request.target,

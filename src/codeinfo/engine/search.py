@@ -176,9 +176,9 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         )
         embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
         found = search(request.query, view, embedder, options)
-        if not view.paths and view.complete:
-            why = NextStep("Is this the right folder? ", to_run("why", "PATH"), " says which rule leaves a file out")
-            found = replace(found, quality=replace(found.quality, reasons=("no file is indexed here",), hint=why))
+        if not view.paths:
+            reason, hint = _explain_empty(view.complete)
+            found = replace(found, quality=replace(found.quality, reasons=(reason,), hint=hint))
         said = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
         notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
@@ -186,6 +186,14 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
     shown = request.snippets or request.purpose  # the card reads what the results say
     hits = found.hits if shown else tuple(replace(hit, text="") for hit in found.hits)
     return replace(found, hits=hits, notes=(*found.notes, *notes))
+
+
+def _explain_empty(is_complete: bool) -> tuple[str, NextStep]:
+    """Why an index has no files, and what to do."""
+    if is_complete:
+        step = NextStep("Is this the right folder? ", to_run("why", "PATH"), " says which rule leaves a file out")
+        return "no file is indexed here", step
+    return "no file is indexed yet", NextStep("Search again in a moment; ", to_run("status"), " shows what is pending")
 
 
 def _apply_filters(

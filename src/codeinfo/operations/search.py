@@ -57,6 +57,7 @@ class SearchRequest(Struct, frozen=True):
     all_projects: Everywhere = False
 
 
+BEFORE_MATCH = 100  # characters of a long line that are shown before its match
 QUOTES = {'"': False, "/": True}  # around a query for `grep`, and whether it is an expression
 
 
@@ -77,6 +78,14 @@ class Match(Struct, frozen=True):
     text: str
     symbol: str  # the innermost definition around it, "" where there is none or the file is not indexed
     root: str
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Where the match is in `text`."""
+        start = self.column - 1
+        if start > BEFORE_MATCH and self.text.startswith("…"):
+            start = len("…") + BEFORE_MATCH
+        return start, min(start + self.length, len(self.text))
 
 
 class GrepResult(Struct, frozen=True):

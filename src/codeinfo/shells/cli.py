@@ -177,7 +177,7 @@ def command(operation: Operation) -> click.Command:
     described = [f"{_argument_name(item)}: {item.help}" for item in fields if item.argument]
     params = [_parameter(item) for item in fields]
     if field_naming(PROJECT, operation.request) in PLACES:
-        params.append(click.Option(["--root", "exact"], metavar="DIR", help=ROOT_HELP))
+        params.append(click.Option(["--root", "exact"], type=click.Path(), metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in inputs_of(GrepRequest) if item.name in EXACTLY]
         params.append(click.Option(["--interactive", "-I"], is_flag=True, help="Search while you type, open a result."))
@@ -216,8 +216,8 @@ def _singular(item: Input) -> str:
 def _parameter(item: Input) -> click.Parameter:
     if item.argument:
         nargs = -1 if item.is_list else 1
-        kind = _type(item) if item.kind == "int" else str
-        return click.Argument([item.name], type=kind, nargs=nargs, required=item.required, metavar=_argument_name(item))
+        name, kind = _argument_name(item), _type(item)
+        return click.Argument([item.name], type=kind, nargs=nargs, required=item.required, metavar=name)
     name = _singular(item).replace("_", "-")
     flags = f"--{name}/--no-{name}" if item.kind == "bool" and item.default else f"--{name}"
     return click.Option(
@@ -241,6 +241,8 @@ def _metavar(item: Input) -> str | None:
 def _type(item: Input) -> Any:
     if item.choices:
         return click.Choice(item.choices, case_sensitive=False)
+    if item.names:
+        return click.Path()  # completed by shells; the engine resolves it
     bounded = item.minimum is not None or item.maximum is not None
     if item.kind == "int":
         return WholeNumber(item.minimum, item.maximum) if bounded else int
@@ -553,7 +555,12 @@ _override = click.option("--set", "settings", **OVERRIDE)
 
 
 @cli.command("help")
-@click.argument("words", nargs=-1, metavar="[COMMAND]")
+@click.argument(
+    "words",
+    nargs=-1,
+    metavar="[COMMAND]",
+    shell_complete=lambda context, _, typed: [name for name in cli.list_commands(context) if name.startswith(typed)],
+)
 @click.pass_context
 def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
     """Show the help of a command, or this list."""
@@ -760,7 +767,9 @@ def run(argv: Sequence[str]) -> int:
         hint = f"See `{context.command_path} --help`" if context else ""
         if context and not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
-        if isinstance(error, click.NoSuchOption) and context and context.info_name in TAKE_TEXT:
+        if isinstance(error, click.NoSuchOption) and context and (meant := _behind_command(error, context, argv)):
+            what, hint = f"{error.option_name} belongs behind the command", f"Try `{meant}`"
+        elif isinstance(error, click.NoSuchOption) and context and context.info_name in TAKE_TEXT:
             command = context.info_name if context.parent else "search"
             hint = f"To search for it: `{shlex.join(('codeinfo', command, '--', error.option_name))}`. {hint}"
         return _fail(UsageError(what[:1].lower() + what[1:], hint), options)
@@ -770,6 +779,20 @@ def run(argv: Sequence[str]) -> int:
         return _fail(error, options)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _behind_command(error: click.NoSuchOption, context: click.Context, argv: Sequence[str]) -> str:
+    """The corrected command line if an option of a command was written before it, as in `codeinfo --json status`."""
+    if context.parent:
+        return ""
+    name = next((word for word in argv if word in cli.list_commands(context)), "search")
+    found = cli.get_command(context, name)
+    if not found or not any(error.option_name in one.opts for one in found.params):
+        return ""
+    rest = list(argv)
+    if name in rest:
+        rest.remove(name)
+    return shlex.join(("codeinfo", name, *rest))
 
 
 def _check_address_space() -> None:

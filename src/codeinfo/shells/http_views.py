@@ -283,11 +283,9 @@ def match_lines(matches: Sequence[Match]) -> list[ResultLine]:
     """The matching lines of one file, coloured, with the matches marked; the first few are shown at first."""
     lines = []
     for at, html in enumerate(code_lines("\n".join(match.text for match in matches), matches[0].path)):
-        match, start = matches[at], matches[at].column - 1
-        is_whole = not match.text.startswith("…") and start + match.length <= len(match.text)
-        spans = [(start, start + match.length)] if is_whole else []
+        match = matches[at]
         around = match.symbol if at == 0 or match.symbol != matches[at - 1].symbol else ""
-        lines.append(ResultLine(match.line, mark_spans(html, spans), at >= CLIPPED_LINES, around))
+        lines.append(ResultLine(match.line, mark_spans(html, [match.span]), at >= CLIPPED_LINES, around))
     return lines
 
 

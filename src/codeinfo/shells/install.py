@@ -206,7 +206,8 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
         folder = Path(os.path.abspath(os.path.expanduser(request.plugin)))
         files = plugin_files(command, eager)
         advice += [_plan_own_file("plugin", folder / name, text, record) for name, text in files.items()]
-    notes = [] if clients else ["no client was found on this machine; name one with --agent"]
+    known = ", ".join(client.name for client in CLIENTS)
+    notes = [] if clients else [f"no client was found on this machine; name one with --agent: {known}"]
     if request.plugin:
         notes.append(f"try the plugin with `claude --plugin-dir {folder}`")
     if request.skill and not any(client.skills for client in clients):

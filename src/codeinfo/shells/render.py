@@ -28,7 +28,17 @@ from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
 from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
 from codeinfo.settings import SETTINGS
-from codeinfo.shells.terminal import LINE_DIGITS, Output, Span, byte_size, near_path, pairs_of
+from codeinfo.shells.terminal import (
+    LEAST_COLUMN,
+    LINE_DIGITS,
+    Output,
+    Span,
+    byte_size,
+    cells,
+    clean,
+    near_path,
+    pairs_of,
+)
 from codeinfo.tokens import stem, words
 
 FIRST_LINES = 36  # of the first hit, which is read
@@ -88,13 +98,21 @@ def _grep(result: search.GrepResult, out: Output) -> None:
             if match.symbol != symbol:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
-            text, start, end = match.text, match.column - 1, match.column - 1 + match.length
-            is_cut = text.startswith("…")  # before its match, so that the column is unknown
-            marked: list[Span] = [text] if is_cut else [text[:start], (text[start:end], MARK), text[end:]]
-            out.numbered_line(f"{match.line:>7}:{match.column:<4} │ ", marked)
-    found = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
-    out.line((found if result.total else "No line matches.", "bold"))
+            gutter, (start, end) = f"{match.line:>7}:{match.column:<4} │ ", match.span
+            found = match.text[start:end]
+            before = _fit_before(match.text[:start], found, out, len(gutter))
+            out.numbered_line(gutter, [before, (found, MARK), match.text[end:]])
+    counted = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
+    out.line((counted if result.total else "No line matches.", "bold"))
     out.notes(result.notes)
+
+
+def _fit_before(before: str, found: str, out: Output, used: int) -> str:
+    """The text before a match; only its end if the match would not fit into the line."""
+    room = max(LEAST_COLUMN, out.width - used)
+    before = clean(before)
+    end = before[-(room // 3) :]
+    return before if cells(before) + cells(found) < room or end == before else f"…{end}"
 
 
 def query_words(query: str) -> set[str]:
@@ -333,11 +351,12 @@ def _status(report: search.StatusReport, out: Output) -> None:
         rows: list[tuple[Span, Span]] = [("location", item.location)]
         if item.state != "missing":
             size = f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}"
+            vectorless = "none: keyword only" if item.files else "none yet"
             pending = {"to add": item.added, "changed": item.changed, "to remove": item.removed}
             rows += [
                 ("content", size),
                 ("indexed", f"{item.indexed_at or 'never finished'} (generation {item.generation})"),
-                ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else "none: keyword only"),
+                ("vectors", f"{item.model_id}, {item.dimension} dimensions" if item.model_id else vectorless),
                 ("pending", count_changes(pending) or "nothing"),
             ]
         if item.shared_with:

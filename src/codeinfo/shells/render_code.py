@@ -84,7 +84,8 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
     shown = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     where = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
     found = f"{where}: {shown}" if shown else "no uses found"
-    out.line((found, "dim"), ("" if result.is_complete else ", not complete", "yellow"))
+    is_short = not result.is_complete and len(result.usages) == result.usage_count  # for another reason than the limit
+    out.line((found, "dim"), (", not complete" if is_short else "", "yellow"))
     out.notes(result.notes)
 
 
@@ -115,7 +116,7 @@ def _exploration(result: code.Exploration, out: Output) -> None:
 def _calls(result: code.CallGraph, out: Output) -> None:
     out.table([_definition(symbol, out) for symbol in result.definitions], indent=0)
     for title, edges, end in (("called by", result.callers, "source"), ("calls", result.callees, "target")):
-        out.line((f"{title} ({len(edges)})", "bold"))
+        out.line((f"{title} ({len(edges)}{'' if result.is_complete else ' shown'})", "bold"))
         out.table([_call_row(edge, getattr(edge, end), out) for edge in edges])
     for edge in result.related:
         if edge.kind in ("EXTENDS", "IMPLEMENTS"):

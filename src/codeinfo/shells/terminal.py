@@ -224,7 +224,8 @@ class Output(Struct, dict=True):
             whole = not room < longest <= self.width - indent - 4
             if self.terminal and (room < LEAST_COLUMN or not whole) and cells(text_of(spans).rstrip()) > self.width:
                 self.wrap(*spans[:-2], hang=indent + 4)  # the last cell goes below the others
-                self.wrap(" " * (indent + 4), row[-1], hang=indent + 4)
+                if shown[-1]:
+                    self.wrap(" " * (indent + 4), row[-1], hang=indent + 4)
             else:
                 self.wrap(*spans[:-1], hang=last, least=len(clean(text_of(spans[:-2]))))
 
@@ -233,7 +234,7 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
     """Where each line of a text begins and ends; a word longer than a line stays whole."""
     text = text.rstrip()
     found: list[tuple[int, int]] = []
-    start, room = 0, width
+    start, room, least = 0, width, max(least, len(text) - len(text.lstrip()))
     while (reach := _reach(text, start, room)) < len(text):
         end = text.rfind(" ", max(start, least) + 1, reach + 1)
         if cells(text[reach]) == 2 and reach > max(start, least):  # wide letters have no spaces between words
@@ -245,7 +246,8 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
         if end < 0:
             break
         found.append((start, end))
-        start, room, least = end + (text[end] == " "), max(LEAST_COLUMN, width - hang), 0
+        start = len(text) - len(text[end:].lstrip(" "))
+        room, least = max(LEAST_COLUMN, width - hang), 0
     return [*found, (start, len(text))]
 
 
