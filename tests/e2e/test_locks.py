@@ -159,12 +159,16 @@ def test_a_search_before_the_first_file_is_indexed_says_so(tmp_path: Path, codei
         try:
             found = json.loads(codeinfo("search", "anchor", "--json", cwd=fresh).stdout)
             shown = codeinfo("status", cwd=fresh).stdout
+            refused = [codeinfo(*words, cwd=fresh) for words in (("refs", "compute_1_1"), ("explore", "compute_1_1"))]
         finally:
             os.kill(indexing.pid, signal.SIGCONT)
             indexing.kill()
     assert found["quality"]["reasons"] == ["no file is indexed yet"]
     assert "`codeinfo status`" in found["quality"]["hint"]
     assert "none yet" in shown
+    for one in refused:  # it would deny what is not indexed yet
+        assert one.returncode == 4
+        assert "the first index of" in one.stderr
 
 
 @pytest.mark.parametrize("killed", [True, False])

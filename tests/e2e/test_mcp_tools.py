@@ -201,6 +201,13 @@ def test_several_projects_by_name_and_folder(project: Path, tmp_path: Path) -> N
         assert done["files"] == 1
         calls = reply_of(session.call("AstCallGraph", symbol="grow_tree", repository="other"))
         assert calls["definitions"][0]["path"] == "trees.py"
+        twin = tmp_path / "further" / "other"
+        twin.mkdir(parents=True)
+        session.call("search_codebase", query="anything", project=str(twin))
+    with session_here(project) as session:
+        refused = session.call("search_codebase", query="grow_tree", project="other")["content"][0]["text"]
+        assert f"2 projects are called other. Give a folder, or one of: other ({twin}), other ({other})" in refused
+        assert str(project) not in refused
 
 
 # --- budget --------------------------------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ def test_the_limit_is_announced_and_the_count_exact(engine: Engine, project: Pat
     result = engine.grep(GrepRequest("e", (str(project),), limit=2))
     assert len(result.matches) == 2
     assert result.total > 9
-    assert f"the first 2 of {result.total} lines are shown" in result.notes[0]
+    assert f"only 2 of {result.total} lines shown" in result.notes[0]
 
 
 @pytest.mark.usefixtures("signed")

@@ -81,7 +81,7 @@ class CodeOperations:
     def _open(self, request: Any, progress: ProgressSink) -> Iterator[tuple[CodeIndex, str]]:
         """The code of the project that a request names, and the requested part of it."""
         place = self._indexes.find(request.path, getattr(request, "root", ""), getattr(request, "at", ""))
-        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
+        store = self._indexes.open_whole(place.index, refresh=request.refresh, progress=progress)
         with self.open(place.index, store) as index:
             yield index, place.below
 
@@ -201,7 +201,7 @@ class CodeOperations:
 
     def unused(self, request: ops.UnusedRequest, progress: ProgressSink = None) -> ops.UnusedReport:
         place = self._indexes.find(request.path)
-        store, _ = self._indexes.open(place.index, refresh=request.refresh, progress=progress)
+        store = self._indexes.open_whole(place.index, refresh=request.refresh, progress=progress)
         contents = place.index.source.contents
         generated = _generated_files(store)
         with self.open(place.index, store) as index:

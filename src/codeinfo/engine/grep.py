@@ -171,7 +171,7 @@ class GrepOperations:
         found, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))
         notes += place_notes
         if found.total > len(found.matches):
-            shown = f"the first {len(found.matches):,} of {found.total:,} lines are shown"
+            shown = f"only {len(found.matches):,} of {found.total:,} lines shown"
             notes.insert(0, f"{shown}: raise the limit, or add filters")
         took_ms = round(1000 * (time.perf_counter() - started), 2)
         matches = tuple(found.matches)

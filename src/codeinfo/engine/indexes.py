@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Fresh, IndexManager, recipe_of, team_cache
+from codeinfo.engine.index_manager import Fresh, IndexManager, is_complete, recipe_of, team_cache
 from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
 from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError, requires
 from codeinfo.files import refusal, resolve_existing, resolve_root
@@ -455,6 +455,16 @@ class Indexes:
             step = NextStep("Run ", to_run("index"), " and search again")
             raise NotFound(f"{shown_root(index.root)} is not indexed yet", step)
         return store, (*notes, *index.standing_notes())
+
+    def open_whole(self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None) -> SqliteStore:
+        """An index for answers that deny what it lacks, such as "no uses": refused until its first run has finished."""
+        store, _ = self.open(index, refresh=refresh, progress=progress)
+        if not is_complete(store):
+            step = NextStep(
+                "Try again in a moment; until then ", to_run("search", "QUERY"), " answers from a part of it"
+            )
+            raise Busy(f"the first index of {shown_root(index.root)} is still being built", step)
+        return store
 
 
 def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:

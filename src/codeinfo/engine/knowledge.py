@@ -88,7 +88,7 @@ class KnowledgeOperations:
     def _open(self, path: str, progress: ProgressSink) -> tuple[ProjectKnowledge, SqliteStore]:
         """A project and its store, refreshed if possible."""
         project = self._project(path)
-        return project, self._indexes.open(project.index, progress=progress)[0]
+        return project, self._indexes.open_whole(project.index, progress=progress)
 
     def remember(self, request: ops.RememberRequest) -> ops.Remembered:
         now = self.clock()

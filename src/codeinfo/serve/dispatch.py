@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 Schema = dict[str, Any]
 Values = dict[str, Any]
+MOST_NAMED = 20  # projects in an error
 LONGEST_NUMBER = 20  # digits of a number repeated in an error
 _TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, name in JSON, name in an error
     "str": (str, "string", "a string"),
@@ -375,7 +376,9 @@ class Projects(Struct):
             if len(found) == 1:
                 return found[0]
             self.forget()  # it may have been indexed since
-        names = ", ".join(sorted(f"{project.name} ({project.root})" for project in known)) or "none yet"
+        meant = sorted(f"{project.name} ({project.root})" for project in known if not found or project.root in found)
+        more = f" and {len(meant) - MOST_NAMED:,} more" if len(meant) > MOST_NAMED else ""
+        names = f"{', '.join(meant[:MOST_NAMED])}{more}" or "none yet"
         what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, f"{start}: {names}", code="REPO_NOT_FOUND")
