@@ -137,6 +137,27 @@ def test_errors_have_one_shape(web: TestClient) -> None:
     assert (other_method["message"], other_method["next"]) == ("/api/v1/search does not take GET", "Send POST")
 
 
+def test_a_browser_that_opens_an_address_of_the_api_gets_a_page(web: TestClient) -> None:
+    shown = web.get("/chat", headers={"accept": "text/html"})
+    assert shown.status_code == 404
+    assert "There is no page /chat" in shown.text
+    assert web.get("/chat").json()["error"]["code"] == "METHOD_NOT_ALLOWED"
+
+
+def test_a_name_that_is_unknown_is_shown_as_it_is_written(web: TestClient) -> None:
+    shown = web.get("/ui/name?name=nowhere", headers={"accept": "text/html"})
+    assert "Nothing called nowhere is defined in this project" in shown.text
+
+
+def test_projects_of_one_name_are_told_apart(web: TestClient, tmp_path: Path, project: Path) -> None:
+    twin = make_project(tmp_path / "twin" / project.name)
+    for folder in (project, twin):
+        assert index(web, folder)["state"] == "done"
+    start = web.get("/").text  # first asked for now: the list is kept for a moment
+    assert f">{project.name} ({project})</option>" in start
+    assert f">{twin.name} ({twin})</a>" in start
+
+
 def test_ast_tools_name_things_as_the_contract_does(web: TestClient) -> None:
     found = web.post("/tools/ast-find-definition", json={"symbol": "Account", "repository": "bank"}).json()
     assert found["definitions"][0]["path"] == "bank.py"

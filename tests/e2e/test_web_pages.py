@@ -50,9 +50,9 @@ def test_a_result_opens_beside_the_list_with_its_uses_and_tests(page: Page) -> N
 
 def test_keys_alone_are_enough(page: Page) -> None:
     search(page, "transfer")
-    page.keyboard.press("Escape")
-    page.locator("#main").focus()
+    page.keyboard.press("Escape")  # leaves the field
     page.keyboard.press("j")
+    expect(page.get_by_role("searchbox")).to_have_value("transfer")
     expect(page.locator(".hit").first).to_be_focused()
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
@@ -61,6 +61,13 @@ def test_keys_alone_are_enough(page: Page) -> None:
     expect(page.locator(".hit .place").first).to_be_focused()
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox")).to_be_focused()
+
+
+def test_a_match_far_into_a_line_is_in_view(page: Page, site: Site) -> None:
+    (site.project / "wide.py").write_text(f"WIDE = [{'0, ' * 120}'harbour']\n")
+    page.goto("/?q=harbour&mode=exact")
+    expect(page.locator(".hit mark")).to_be_in_viewport()
+    (site.project / "wide.py").unlink()
 
 
 def test_a_result_can_be_opened_the_moment_it_appears(page: Page) -> None:

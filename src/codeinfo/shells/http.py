@@ -358,7 +358,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
         Route(MCP_PATH, endpoint=mcp),  # a mount alone would redirect there
         Mount(MCP_PATH, app=mcp),
     ]
-    handlers: dict[Any, Any] = {**http_api.EXCEPTION_HANDLERS, 404: unknown_page}
+    handlers: dict[Any, Any] = {**http_api.EXCEPTION_HANDLERS, 404: unknown_page, 405: unknown_page}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
     app.state.codeinfo = state
     return guard_app(app, replace(access, reads=access.reads | http_api.read_paths()), gate, app.routes)

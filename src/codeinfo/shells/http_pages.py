@@ -222,7 +222,7 @@ def _name(visit: Visit) -> str:
         uses = _uses(visit, root, wanted, USES_LISTED)
     except NotFound:
         step = "It comes from elsewhere, or is a local name"
-        raise NotFound(f"{plain} is not defined in this project", step) from None
+        raise NotFound(f"nothing called {plain} is defined in this project", step) from None
     return visit.render("name.html", root=root, name=plain, uses=uses)
 
 

@@ -102,9 +102,16 @@ document.addEventListener("htmx:afterSwap", (event) => {
     document.getElementById("slogan").classList.add("hidden");
     rememberSearch();
   }
+  if (new URL(location).searchParams.get("mode")) target.querySelectorAll(".code").forEach(showMatch);
   if (target.id === "lines") showLine(location.hash);
   if (document.querySelector("[data-indexed]")) fill();
 });
+
+// The first match in a long line of an exact search would be beyond the edge.
+function showMatch(code) {
+  const [shown, match] = [code, code.querySelector("mark") ?? code].map((one) => one.getBoundingClientRect());
+  if (match.right > shown.right) code.scrollLeft += match.left - shown.left - shown.width / 3;
+}
 
 // A page whose project has just been indexed loads what it shows.
 function fill() {
@@ -278,7 +285,13 @@ const HIT_KEYS = {
 
 document.addEventListener("keydown", (event) => {
   if (keys.open) return; // Escape closes it by itself
-  if (event.key === "Escape" && panel.childElementCount) closePanel();
+  if (event.key === "Escape") {
+    if (isTyping(event.target)) {
+      event.preventDefault(); // a browser would empty a search field
+      event.target.blur();
+    }
+    if (panel.childElementCount) closePanel();
+  }
   if (isTyping(event.target) || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.key === "?") keys.showModal();
   const size = { "+": "in", "-": "out", "−": "out", 0: "fit" }[event.key];
