@@ -344,6 +344,7 @@ def test_savings_are_counted_by_day_and_tool(tmp_path: Path) -> None:
         ("2026-03-01", ["search_codebase"]),
     ]
     assert (report.calls, report.returned, report.files, report.saved) == (3, 210, 2000, 1790)
+    assert report.saved == sum(tool.saved for one in report.days for tool in one.tools)
     assert savings.report(SavingsRequest(1)).calls == 1
 
 

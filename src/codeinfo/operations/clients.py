@@ -119,7 +119,7 @@ _DRY_RUN = "Only show what would be written."
 
 
 class ToolSavings(Struct, frozen=True):
-    """Tokens, estimated as a quarter of the characters. `saved` is `files` less `returned`, or 0."""
+    """Tokens, estimated as a quarter of the characters. `saved` is `files` less `returned`."""
 
     tool: str
     calls: int

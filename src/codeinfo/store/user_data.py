@@ -241,7 +241,7 @@ class Tally(Struct, frozen=True):
 
     @property
     def saved(self) -> int:
-        return max(self.files - self.returned, 0)
+        return self.files - self.returned
 
     def plus(self, other: Tally) -> Tally:
         return Tally(self.calls + other.calls, self.returned + other.returned, self.files + other.files)
