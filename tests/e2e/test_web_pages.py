@@ -67,6 +67,7 @@ def test_a_match_far_into_a_line_is_in_view(page: Page, site: Site) -> None:
     (site.project / "wide.py").write_text(f"WIDE = [{'0, ' * 120}'harbour']\n")
     page.goto("/?q=harbour&mode=exact")
     expect(page.locator(".hit mark")).to_be_in_viewport()
+    expect(page.locator(".hit .no a")).to_be_in_viewport()
     (site.project / "wide.py").unlink()
 
 
@@ -420,10 +421,13 @@ def test_patterns_and_memories_have_tabs(page: Page, site: Site) -> None:
     expect(page.locator("#content")).to_contain_text("Nothing is recorded yet")
     headers = {"content-type": "application/json", "x-codeinfo-token": page.evaluate("token")}
     for memory in ("Money is counted in cents", "Desks open at nine"):
-        reply = page.request.post("/api/v1/remember", data={"memory": memory}, headers=headers)
+        told = {"memory": memory, "reason": "sums stay exact", "scope": "file:bank.py"}
+        reply = page.request.post("/api/v1/remember", data=told, headers=headers)
         assert reply.ok, reply.text()
     page.reload()
     expect(page.locator(".memory")).to_have_count(2)
+    expect(page.locator(".memory").first).to_contain_text("because sums stay exact")
+    expect(page.locator(".memory").first).to_contain_text("file:bank.py")
     inset = "list => list.firstElementChild.getBoundingClientRect().x - list.getBoundingClientRect().x"
     assert page.locator(".memories").evaluate(inset) > 10, "the text does not touch the frame"
     check_accessible(page)

@@ -494,6 +494,10 @@ def test_model_output_becomes_harmless_html(text: str) -> None:
         assert bad not in html
 
 
+def test_an_image_is_shown_as_its_description() -> None:
+    assert str(markdown_html("See ![a *map* of <b>](map.png).")) == "<p>See a map of &lt;b&gt;.</p>\n"
+
+
 def test_citations_become_links_and_unknown_numbers_stay_text() -> None:
     html = str(markdown_html("It works [1], or not [7].", {1: "/panel?x=1&y=2"}))
     assert 'href="/panel?x=1&amp;y=2"' in html

@@ -19,6 +19,7 @@ from urllib.parse import parse_qs, quote, urlencode
 import jinja2
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
 from markdown_it.rules_inline import StateInline, emphasis
 from markdown_it.token import Token
 from markupsafe import Markup
@@ -164,8 +165,14 @@ def _render_fence(code: str, language: str, _: str) -> str:
     return f'<pre class="code"><code>{chr(10).join(lines)}</code></pre>'
 
 
+def _describe_image(renderer: RendererHTML, tokens: Sequence[Token], at: int, options: Any, env: Any) -> str:
+    """The text of an image: pages load nothing from elsewhere."""
+    return str(escape(renderer.renderInlineAsText(tokens[at].children, options, env)))
+
+
 _PARSER = MarkdownIt("commonmark", {"html": False, "highlight": _render_fence}).enable(["table", "strikethrough"])
-_PARSER.disable("image").inline.ruler.at("emphasis", _emphasis)
+_PARSER.inline.ruler.at("emphasis", _emphasis)
+_PARSER.add_render_rule("image", _describe_image)
 
 
 def _with_citations(token: Token, links: Mapping[int, str]) -> Sequence[Token]:
