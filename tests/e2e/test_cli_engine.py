@@ -93,6 +93,7 @@ def test_status_why_clear(codeinfo: Any, project: Path) -> None:
     assert codeinfo("clear", cwd=project).returncode == 0
     seen.append(state())
     assert seen == ["missing", "ready", "stale", "missing"]
+    assert "a first search indexes it, or `codeinfo index`" in codeinfo("status", cwd=project).stdout
     assert json.loads(codeinfo("why", "headers.py", "--json", cwd=project).stdout)["included"] is True
     assert json.loads(codeinfo("why", ".env", "--json", cwd=project).stdout)["included"] is False
     folder = codeinfo("why", ".", cwd=project).stdout
@@ -114,6 +115,9 @@ def test_a_file_that_is_too_large_is_3(codeinfo: Any, project: Path) -> None:
         (("index", "/"), "/"),
         (("why", "nowhere.py"), "does not exist"),
         (("search", "x", "--set", "index.max_file_bytes=no"), "whole number"),
+        (("search", "x", "-l", "pyton"), "Did you mean python?"),
+        (("search", "x", "-l", "nope"), "`codeinfo status` lists those of this project"),
+        (("docs", "add", "nowhere"), "Give an existing folder, file or address"),
     ],
 )
 def test_refusals_say_why_and_write_nothing(

@@ -209,6 +209,11 @@ def test_only_clients_that_are_there_are_found(own_folders: Path) -> None:
     assert [change.client for change in install(Engine(Config.load()), InstallRequest()).changes] == ["cursor"]
 
 
+def test_without_a_client_their_names_are_listed(own_folders: Path) -> None:
+    (note,) = install(Engine(Config.load()), InstallRequest()).notes
+    assert all(client.name in note for client in CLIENTS)
+
+
 def test_files_on_macos(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Zed and OpenCode look into ~/.config on every system, VS Code and Claude Desktop do not."""
     monkeypatch.setattr(sys, "platform", "darwin")

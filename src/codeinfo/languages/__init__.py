@@ -96,7 +96,7 @@ def language_named(name: str) -> str:
     if (found := BY_NAME.get(asked) or _BY_EXTENSION.get(f".{asked}")) is None:
         from difflib import get_close_matches
 
-        near = get_close_matches(asked, BY_NAME, n=1)
+        near = get_close_matches(asked, BY_NAME, n=1, cutoff=0.7)
         step = f"Did you mean {near[0]}?" if near else NextStep(to_run("status"), " lists those of this project")
         raise UsageError(f"{name} is not a language that CodeInfo knows", step)
     return found.name

@@ -349,7 +349,9 @@ def _status(report: search.StatusReport, out: Output) -> None:
     for item in report.indexes:
         out.line((shown_root(item.root), "bold cyan"), "  ", (item.state, STATES.get(item.state, "red")))
         rows: list[tuple[Span, Span]] = [("location", item.location)]
-        if item.state != "missing":
+        if item.state == "missing":
+            rows.append(("content", "nothing yet: a first search indexes it, or `codeinfo index`"))
+        else:
             size = f"{quantity(item.files, 'file')}, {quantity(item.chunks, 'chunk')}, {byte_size(item.bytes)}"
             vectorless = "none: keyword only" if item.files else "none yet"
             pending = {"to add": item.added, "changed": item.changed, "to remove": item.removed}

@@ -259,7 +259,8 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
             state = "would change" if plan.added or plan.changed or plan.removed else "would not change"
         out.line((report.name, "bold cyan"), f"  {state}  ", (report.collection, "dim"))
         changes = {name: len(getattr(plan, name)) for name in ("added", "changed", "removed")}
-        out.line("  ", (count_changes({**changes, "unchanged": plan.unchanged}) or "no documents", "dim"))
+        done = count_changes({**changes, "unchanged": plan.unchanged})
+        out.line("  ", (done or "no document was found: check the folder and the globs", "dim"))
         signs = (("+", plan.added), ("~", plan.changed), ("-", plan.removed))
         for sign, paths in signs if report.dry_run else ():
             for path in paths[:PATHS_SHOWN]:
