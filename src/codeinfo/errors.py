@@ -90,6 +90,9 @@ class NotFound(UsageError):
     code = "NOT_FOUND"
 
 
+SEARCH_MEANWHILE = "Wait for it to finish; searches continue with the index as it is"
+
+
 class Busy(CodeInfoError):
     exit_code = 4
     status = 429

@@ -168,7 +168,8 @@ def test_a_search_before_the_first_file_is_indexed_says_so(tmp_path: Path, codei
     assert "none yet" in shown
     for one in refused:  # it would deny what is not indexed yet
         assert one.returncode == 4
-        assert "the first index of" in one.stderr
+        assert "is being indexed by process" in one.stderr
+        assert "searches continue with the index as it is" in one.stderr
 
 
 @pytest.mark.parametrize("killed", [True, False])

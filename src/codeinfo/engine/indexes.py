@@ -430,9 +430,10 @@ class Indexes:
         return opened, [searched, *_left_out(failed)]
 
     def open(
-        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None
+        self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None, whole: bool = False
     ) -> tuple[SqliteStore, tuple[str, ...]]:
-        """An index to search, refreshed if possible, and the notes its answers must carry."""
+        """An index to search, refreshed if possible, and the notes its answers must carry. If it has to be `whole`, an
+        index whose first run cannot finish now is refused."""
         notes: tuple[str, ...] = ()
         store = index.confirmed_copy() if refresh else index.live_store()
         if store is None:
@@ -444,7 +445,8 @@ class Indexes:
             except (Busy, OutOfSpace, StoreUnavailable, UsageError) as error:
                 if isinstance(error, UsageError) and error.code != "READ_ONLY":
                     raise
-                if index.live_store() is None:
+                live = index.live_store()
+                if live is None or (whole and not is_complete(live)):
                     raise
                 text = f"{error.what}: these results may miss the newest changes"
                 if isinstance(error, StoreUnavailable):
@@ -458,12 +460,12 @@ class Indexes:
 
     def open_whole(self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None) -> SqliteStore:
         """An index for answers that deny what it lacks, such as "no uses": refused until its first run has finished."""
-        store, _ = self.open(index, refresh=refresh, progress=progress)
+        store, _ = self.open(index, refresh=refresh, progress=progress, whole=True)
         if not is_complete(store):
             step = NextStep(
-                "Try again in a moment; until then ", to_run("search", "QUERY"), " answers from a part of it"
+                "Run ", to_run("index"), "; until then ", to_run("search", "QUERY"), " answers from a part of it"
             )
-            raise Busy(f"the first index of {shown_root(index.root)} is still being built", step)
+            raise Busy(f"the first index of {shown_root(index.root)} is not complete yet", step)
         return store
 
 

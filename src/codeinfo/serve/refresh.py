@@ -21,7 +21,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.index_manager import Events, Fresh, IndexManager
 from codeinfo.engine.indexes import Indexes, Place
-from codeinfo.errors import Busy, CodeInfoError
+from codeinfo.errors import SEARCH_MEANWHILE, Busy, CodeInfoError
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
 
@@ -284,7 +284,7 @@ class ServerIndexes(Indexes):
                 if until is not None and time.monotonic() > until and job.can_be_searched():
                     done, total = job.latest.done, job.latest.total
                     far = f"{done} of {total} files" if total else "looking for files"
-                    raise Busy(f"{job.index.root} is being indexed ({far})")
+                    raise Busy(f"{job.index.root} is being indexed ({far})", SEARCH_MEANWHILE)
         except Busy:
             raise
         except BaseException:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from codeinfo.errors import Busy, IndexTooNew, OutOfSpace
+from codeinfo.errors import SEARCH_MEANWHILE, Busy, IndexTooNew, OutOfSpace
 from codeinfo.files import (
     LOCK_PATIENCE_S,
     check_owner,
@@ -257,7 +257,7 @@ class IndexFolder:
                 what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
                     f"{what} is being indexed by process {pid or 'unknown'}",
-                    "Wait for it to finish; searches continue with the index as it is",
+                    SEARCH_MEANWHILE,
                 )
             waiting()
             time.sleep(_LOCK_RETRY_S)
