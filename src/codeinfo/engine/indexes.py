@@ -462,9 +462,8 @@ class Indexes:
         """An index for answers that deny what it lacks, such as "no uses": refused until its first run has finished."""
         store, _ = self.open(index, refresh=refresh, progress=progress, whole=True)
         if not is_complete(store):
-            step = NextStep(
-                "Run ", to_run("index"), "; until then ", to_run("search", "QUERY"), " answers from a part of it"
-            )
+            search = to_run("search", "QUERY")
+            step = NextStep(to_run("index"), " completes it; until then ", search, " answers from a part of it")
             raise Busy(f"the first index of {shown_root(index.root)} is not complete yet", step)
         return store
 
