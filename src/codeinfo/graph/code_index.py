@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
 from pathlib import Path
@@ -249,14 +249,25 @@ class _OpenNames:
         words = self.used if is_qualified else self.open
         packages = [package.rpartition(".")[2] for package in file.packages]
         behind = [written.alias] if written is not None and written.alias.isidentifier() else packages
+        owned = self._owned_when_qualified if is_qualified else self._owned_when_open
+        of_package = frozenset().union(*(owned.get(package, ()) for package in behind))
+        of_values: Collection[str] = owned.get("", ())
         return [
             name
             for name in file.exports
-            if (name in words and not is_qualified)
+            if (not is_qualified and name in words)
+            or name in of_package
             or ("." in name and self._is_added(name))
-            or any(f"{package}.{name}" in words for package in behind)
-            or (f".{name}" in words and name in file.members and not (is_qualified and name[0].islower()))
+            or (name in of_values and name in file.members and not (is_qualified and name[0].islower()))
         ]
+
+    @cached_property
+    def _owned_when_qualified(self) -> dict[str, set[str]]:
+        return _by_owner(self.used)
+
+    @cached_property
+    def _owned_when_open(self) -> dict[str, set[str]]:
+        return _by_owner(self.open)
 
     def _is_added(self, name: str) -> bool:
         """Whether a file uses what an extension adds to a type: one of its own or one it names, or one from outside."""
@@ -265,6 +276,16 @@ class _OpenNames:
             return last in self.open and outer in self._settled
         is_known = outer in self._settled or outer in self.used or outer not in self._own
         return is_known and (last in self.open or f".{last}" in self.used)
+
+
+def _by_owner(words: Iterable[str]) -> dict[str, set[str]]:
+    """The names behind a dot, by what stands before it: nothing, for all of them."""
+    found: dict[str, set[str]] = {}
+    for word in words:
+        owner, dot, name = word.partition(".")
+        if dot:
+            found.setdefault(owner, set()).add(name)
+    return found
 
 
 def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
