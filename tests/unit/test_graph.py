@@ -827,6 +827,8 @@ def test_hotspots_come_from_the_history(tmp_path: Path) -> None:
         "lang/de_informal/shop.php",
         "shop.d.ts",
         "settings.gradle.kts",
+        "shop/_vendor/six.py",
+        "third_party/parse.py",
     )
     named = {"warm.py": "b = 1\n" * 40, "shop/lang/parser.py": "c = 1\n"}
     root = written(tmp_path, {"hot.py": "a = 1\n" * 50, **changed_once, **named})

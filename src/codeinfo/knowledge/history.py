@@ -418,7 +418,8 @@ def _common_dir(git_dir: Path) -> Path:
 
 MOST_HOTSPOTS = 1000  # the largest limit
 _EARLIEST = 100_000_001  # 1973: git takes fewer seconds for no date, and finds nothing since then
-_WITHOUT_LOGIC = re.compile(  # translations, declarations and settings of builds
+_WITHOUT_LOGIC = re.compile(  # of this project: translations, declarations, settings of builds, code of others
+    r"(?:.*/)?(?:_?vendor(?:s|ed)?|(?:third|3rd)[_-]?party)/.*|(?:deps|externals?|extern)/.*|"
     r"(?:.*/)?(?:langs?|locales?|i18n|l10n|translations)/(?:.*/)?[a-z]{2}(?:[-_]\w+)?(?:/.*|\.\w+)|.*\.(?:d\.[cm]?ts|gradle(?:\.kts)?)"
 )
 
