@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from team_tools import build_team, engine_of
+from team_tools import NOW, build_team, engine_of
 
 from codeinfo.knowledge.card import (
     LONGEST_EXAMPLE,
     RELEVANT,
     Evidence,
     best_example,
+    companions,
     decide,
+    deprecation,
     files_of_area,
     relevance,
 )
-from codeinfo.model import Distance, FileKind, Hit, Quality, RelatedMemory
+from codeinfo.knowledge.patterns import in_area
+from codeinfo.model import Distance, FileKind, Hit, HitContext, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest
 
@@ -50,6 +54,7 @@ GOOD = Evidence(
     used={("python", QUESTION, "logging module"), ("python", QUESTION, "print")},
     memories=[memory(1.0)],
     targets=[hit("a.py", symbol="Store.save"), hit("b.py"), hit("c.py")],
+    near={("python", QUESTION, "logging module")},
     callers={("a.py", "Store.save"): [("b.py", 3), ("x.py", 4), ("y.py", 5)]},
 )
 CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "print"), (60, 40))
@@ -180,10 +185,78 @@ def test_what_the_files_to_be_changed_do_is_what_to_do() -> None:
     other = replace(pattern("httpx", 100, "use"), question="how HTTP is called")
     everything = {*GOOD.used, ("python", other.question, other.name)}
     evidence = replace(GOOD, patterns=PatternReport((*GOOD.patterns.patterns, other), (), ()), used=everything)
-    for near, expected in ((), ["httpx", "logging module"]), (GOOD.used, ["logging module"]):
-        card = decide(replace(evidence, near=near))
-        assert card.patterns is not None
-        assert [line.partition(" (")[0] for line in card.patterns.do] == expected
+    advice = decide(evidence).patterns
+    assert advice is not None
+    assert [line.partition(" (")[0] for line in advice.do] == ["logging module"]
+    assert decide(replace(evidence, near=())).patterns is None  # nothing, rather than what others do elsewhere
+    assert decide(replace(evidence, query="rotate the certificates")).patterns is None  # nor for a wrong place
+
+
+@pytest.mark.parametrize(
+    ("commits", "expected"),
+    [
+        (
+            [{"a.py": "M", "b.py": "M"}] * 3 + [{"a.py": "M"}] * 2,
+            "of 5 commits that changed a.py, 3 also changed b.py",
+        ),
+        (
+            [{"a.py": "M", "b.py": "M", "m/1.py": "M"}] * 3,
+            "of 3 commits that changed a.py, 3 also changed b.py, 3 m/1.py",
+        ),
+        ([{"a.py": "M", "gone.py": "M"}] * 5, ""),
+        ([{"a.py": "M", "b.py": "M"}] * 2, ""),  # few
+        ([{"a.py": "M", "b.py": "M"}] * 3 + [{"a.py": "M"}] * 9, ""),  # a small part
+        ([{"a.py": "M", **{f"{n}.py": "M" for n in range(50)}, "b.py": "M"}] * 5, ""),  # sweeping ones
+        (
+            [{"a.py": "M", f"m/{n}.py": "A"} for n in range(4)],
+            "of 4 commits that changed a.py, 4 added a file like m/1.py",
+        ),
+        (
+            [{"a.py": "M", f"m/20250101{n}_add/up.sql": "A"} for n in range(4)],
+            "of 4 commits that changed a.py, 4 added a file like m/202501012_add/up.sql",
+        ),
+        ([{"a.py": "M", f"m/{n}.py": "A", f"old/{n}.py": "D"} for n in range(4)], ""),  # moved
+    ],
+)
+def test_what_changes_together_with_a_file(commits: list[dict[str, str]], expected: str) -> None:
+    assert companions("a.py", commits, {"b.py", "m/1.py", "m/2.py", "m/202501012_add/up.sql"}.__contains__) == expected
+
+
+def test_advice_is_shown_near_the_file_to_be_changed(tmp_path: Path) -> None:
+    text = "import logging\n\nlogger = logging.getLogger(__name__)\n\n\n" + "\n\n".join(
+        f"def {{0}}_{number}(order):\n    logger.info('saved')\n    return f'{{{{order}}}}'\n" for number in range(6)
+    )
+    for name in ("a/pay", "a/ship", "b/refund", "b/cancel", "z/tax"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text.format(name[2:]))
+    (tmp_path / "z" / "old.py").write_text("def tell(order):\n    print(order)\n")
+    with engine_of(tmp_path) as engine:
+        request = SearchRequest("refund_3", paths=(str(tmp_path),), purpose="edit", limit=1)
+        card = engine.search(request).preflight
+    assert card is not None
+    assert card.patterns is not None
+    (line,) = card.patterns.do  # f-strings are a way to write
+    assert line.startswith("logging module (how messages are written): 5 of 6 files")
+    assert line.endswith("b/cancel.py:7")
+
+
+def test_a_card_reads_only_the_package_of_the_first_result(tmp_path: Path) -> None:
+    text = "import logging\n\nlogger = logging.getLogger(__name__)\n\n\ndef {0}(order):\n    logger.info('saved')\n"
+    for package in ("shop", "till"):
+        for name in ("one", "two", "three"):
+            (tmp_path / package).mkdir(exist_ok=True)
+            (tmp_path / package / f"{name}.py").write_text(text.format(f"{package}_{name}"))
+        (tmp_path / package / "pyproject.toml").write_text(f'[project]\nname = "{package}"\n')
+    request = SearchRequest("till_two", paths=(str(tmp_path),), purpose="edit")
+    with engine_of(tmp_path) as engine:
+        engine.search(request)
+        patterns = engine.knowledge._project(tmp_path).patterns
+        assert {path.partition("/")[0] for one in patterns._latest.values() for path in one.files} == {"till"}
+        store = engine.knowledge._project(tmp_path).index.live_store()
+        assert store is not None
+        around, _ = patterns.around(store, float(NOW), "till/two.py", "python")
+        whole = patterns.report(store, float(NOW))
+        assert around.patterns == in_area(whole, "till/two.py", "python").patterns != ()
 
 
 FILES = [
@@ -218,7 +291,10 @@ FILES = [
 )
 def test_the_example_is_a_sibling_of_the_same_kind(results: list[str], example: str) -> None:
     files = {**dict.fromkeys(FILES, 900), "libs/player/store/huge.reducer.ts": LONGEST_EXAMPLE + 1}
-    assert best_example([hit(path) for path in results], files) == example
+    hits = [hit(path) for path in results]
+    assert best_example(hits, files) == example
+    old = HitContext(pattern_warning="deprecated: use another")
+    assert best_example([*hits[:1], *(replace(one, context=old) for one in hits[1:])], files) == ""
 
 
 def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:
@@ -234,6 +310,40 @@ def test_an_area_holds_at_most_a_quarter_or_is_one_folder() -> None:
     assert files_of_area("libs/album/store/albums.effect.ts", FILES) == FILES[:4]
     assert files_of_area("libs/shared/a.ts", FILES) == [f"libs/shared/{name}.ts" for name in "abcdefg"]
     assert files_of_area("a.go", ["a.go", "b.go", "x/c.go"]) == ["a.go", "b.go"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            '/**\n * Saves.\n * @deprecated use {@link #write}\n */\n@Deprecated(since = "2.0")\nvoid save() {}',
+            "use write",
+        ),
+        ('@Deprecated(\n    "Use write instead",\n    ReplaceWith("write")\n)\nfun save() {}', "Use write instead"),
+        ("/** @deprecated */\nexport function save() {}", ""),
+        ('[Obsolete("Use Write instead")]\npublic void Save() {}', "Use Write instead"),
+        ("[HttpGet, Obsolete]\npublic void Save() {}", ""),
+        ('#[deprecated(since = "1.2", note = "use write now")]\npub fn save() {}', "use write now"),
+        ("// Save saves.\n//\n// Deprecated: Use Write.\nfunc Save() {}", "Use Write."),
+        ("@typing_extensions.deprecated('Use write instead')\ndef save():\n    pass", "Use write instead"),
+        ('def save():\n    """Save.\n\n    .. deprecated:: 2.0\n       Use write.\n    """', "Use write."),
+        ("def save():\n    warnings.warn(\n        'use write now', DeprecationWarning\n    )", "use write now"),
+        ('@deprecated "Use write/1"\ndef save(x), do: x', "Use write/1"),
+        ("#[\\Deprecated(message: 'use write now')]\nfunction save() {}", "use write now"),
+        ('[[deprecated("use write now")]] void save();', "use write now"),
+        ("def save(a=None):\n    if a:\n        warnings.warn('old', DeprecationWarning)", None),  # only with it
+        ("def save(a=None):\n    warnings.warn('the argument a is old', DeprecationWarning)", None),
+        ("@Deprecated\nint old() { return 1; }\nvoid save() {}", None),  # what stands before it
+        ("// A deprecated file can be saved.\nfunc Save() {}", None),
+        ("const flags = {\n  deprecated: true,\n};\nfunction save() {}", None),
+    ],
+)
+def test_what_marks_a_definition_as_deprecated(text: str, said: str | None) -> None:
+    lines = dict(enumerate(text.split("\n"), 1))
+    start = next(
+        number for number, line in lines.items() if re.search(r"(?:void|fun|func|function|fn|def) save", line, re.I)
+    )
+    assert deprecation(lines, start, len(lines)) == ("" if said is None else f"deprecated: {said}".rstrip(": "))
 
 
 # --- on the team's repository --------------------------------------------------------------------------------------
@@ -304,6 +414,22 @@ def test_the_card_is_the_same_without_snippets(tmp_path: Path) -> None:
         shown, hidden = engine.search(request), engine.search(replace(request, snippets=False))
     assert hidden.preflight == shown.preflight
     assert {hit.text for hit in hidden.hits} == {""}
+
+
+def test_a_deprecated_result_is_a_warning(tmp_path: Path) -> None:
+    (tmp_path / "store.go").write_text(
+        "package store\n\n// Old keeps orders.\n//\n// Deprecated: use New.\ntype Old struct{}\n\n"
+        "func (o *Old) SaveOrder() int { return 1 }\n\nfunc saveOrderAgain() int { return 2 }\n"
+    )
+    (tmp_path / "Store.java").write_text(
+        "class Store {\n    /** @deprecated use write */\n    @Deprecated\n"
+        "    int saveOrder() {\n        return 1;\n    }\n}\n"
+    )
+    with engine_of(tmp_path) as engine:
+        found = engine.search(SearchRequest("saveOrder", paths=(str(tmp_path),), purpose="edit"))
+    assert found.preflight is not None
+    assert "Store.java:1 Store.saveOrder is deprecated: use write" in found.preflight.warnings
+    assert not any("saveOrderAgain" in warning for warning in found.preflight.warnings)
 
 
 def test_without_a_purpose_there_is_no_card(tmp_path: Path) -> None:

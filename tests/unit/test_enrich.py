@@ -97,12 +97,12 @@ def test_callers_consumers_and_tests_stop_at_three() -> None:
     graph, one = graph_of(edges), hit("a.py")
     files = {"a.py": file_context(graph, "a.py", graph.tests_of("a.py"))}
     hints = {"a.py": FileHints([], [(one.start_line, "old")])}
-    found = add_context([one], files, hints, {("a.py", one.symbol): calls})[0].context
+    found = add_context([one], files, hints, {("a.py", one.symbol): calls}, {})[0].context
     assert found is not None
     assert found.imported_by_count == 6
     assert found.has_tests
     assert found.callers == ("caller0.py:0 run", "caller1.py:1 run", "caller2.py:2 run")
-    (without,) = add_context([one], files, {}, {})
+    (without,) = add_context([one], files, {}, {}, {})
     assert without.context is not None
     assert without.context.callers == ()  # to import is not to call
     assert found.consumers == ("caller1.py:1", "caller0.py:0", "caller2.py:2")  # important ones first, no tests

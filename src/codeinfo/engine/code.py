@@ -20,11 +20,11 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import dumps, loads, part_of
+from codeinfo.graph.model import SymbolId, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.survey import area_files, code_map, public_files
-from codeinfo.knowledge.card import file_context
+from codeinfo.knowledge.card import deprecation, file_context, gathering_file
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
@@ -93,10 +93,14 @@ class CodeOperations:
         with self.open(project, store) as index:
             return {path: index.tests_of(path) for path in paths if path in index.graph.files}
 
+    def gathering_file(self, project: IndexManager, store: SqliteStore, path: str) -> tuple[str, int, int] | None:
+        with self.open(project, store) as index:
+            return gathering_file(index.graph, path) if path in index.graph.files else None
+
     def contexts_of(
         self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
-    ) -> tuple[dict[str, HitContext], dict[Symbol, list[str]]]:
-        """The context of search results' files by path, and their callers."""
+    ) -> tuple[dict[str, HitContext], dict[Symbol, list[str]], dict[Symbol, str]]:
+        """The context of search results' files by path, their callers, and what is said about deprecated ones."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
@@ -104,7 +108,8 @@ class CodeOperations:
                 (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
             }
-            return files, callers
+            said = {one: _deprecation(index, SymbolId(*one)) for one in callers}
+            return files, callers, {one: text for one, text in said.items() if text}
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """The results of a task, each with the function of its file that the task names as its symbol: `rename total
@@ -133,7 +138,7 @@ class CodeOperations:
             tests = index.graph.tests
             found = {}
             for path, symbol in targets:
-                lookup = refs.look_up(index, f"{path}::{symbol}")
+                lookup = replace(refs.look_up(index, f"{path}::{symbol}"), outside_tests=True)
                 found[path, symbol] = [
                     (edge.path, edge.line)
                     for edge in (*refs.callers(index, lookup), *refs.dispatched_callers(index, lookup))
@@ -268,6 +273,17 @@ def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, 
         graph, imports = refresh_graph(graph, facts, root, contents, imports)
         write_beside(store, GRAPH_FILE, dumps(graph))
     return CodeIndex(facts, graph, root, contents, before, imports)
+
+
+def _deprecation(index: CodeIndex, symbol: SymbolId) -> str:
+    """That a definition or what it belongs to is deprecated, with what is said about it."""
+    lines = index.lines(index.graph.files[symbol.path].file_id)
+    while symbol.qualified:
+        one = index.definition(symbol)
+        if one is not None and (said := deprecation(lines, one.start_line, one.end_line)):
+            return said
+        symbol = symbol.owner
+    return ""
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:

@@ -37,7 +37,7 @@ from codeinfo.knowledge.memory import (
     search,
     to_record,
 )
-from codeinfo.knowledge.patterns import in_area, narrow
+from codeinfo.knowledge.patterns import Hints, narrow
 from codeinfo.knowledge.project import describe_project, is_manifest
 from codeinfo.knowledge.style import is_style_file, style_report
 from codeinfo.languages import is_product, is_test_name, language_named
@@ -204,7 +204,8 @@ class KnowledgeOperations:
             project = self._project(root)
             own = [hit for hit in result.hits if hit.root == root]
             store = project.index.live_store()
-            hits |= {_key(hit): hit for hit in self._with_context(project, store, own)}
+            around = self._patterns_around(project, own, now)[1] if request.purpose else {}
+            hits |= {_key(hit): hit for hit in self._with_context(project, store, own, around)}
             paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
             related, memory_notes = project.related_memories(request.query, paths, symbols, now)
             memories += related
@@ -221,11 +222,22 @@ class KnowledgeOperations:
         shown = result.hits if request.snippets else tuple(replace(hit, text="") for hit in result.hits)
         return replace(result, hits=shown, preflight=card)
 
-    def _with_context(self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit]) -> Sequence[Hit]:
+    def _with_context(
+        self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit], around: Hints
+    ) -> Sequence[Hit]:
         if store is None or not hits:
             return hits
-        files, callers = self._code.contexts_of(project.index, store, hits)
-        return add_context(hits, files, project.hints(store) or {}, callers)
+        files, callers, deprecated = self._code.contexts_of(project.index, store, hits)
+        return add_context(hits, files, {**(project.hints(store) or {}), **around}, callers, deprecated)
+
+    def _patterns_around(
+        self, project: ProjectKnowledge, hits: Sequence[Hit], now: float
+    ) -> tuple[ops.PatternReport, Hints]:
+        """Those of the package of the first code among some results."""
+        store, first = project.index.live_store(), next((hit for hit in hits if hit.kind is FileKind.CODE), None)
+        if store is None or first is None:
+            return ops.PatternReport((), (), ()), {}
+        return project.patterns.around(store, now, first.path, first.language)
 
     def _card(self, request: SearchRequest, result: SearchResult, root: str, now: float) -> Card | None:
         project = self._project(root)
@@ -235,8 +247,7 @@ class KnowledgeOperations:
         own = [hit for hit in result.hits if hit.root == root]
         code = [hit for hit in own if hit.kind is FileKind.CODE]
         targets = self._code.name_targets(project.index, store, request.query, code[:TARGETS])
-        report = project.patterns.report(store, now)
-        report = in_area(report, code[0].path, code[0].language) if code else report
+        patterns = self._patterns_around(project, own, now)[0]
         files = {path: row.size for path, row in store.manifest().items() if is_product(path, row.kind)}
         area = files_of_area(code[0].path, files) if code else ()
         return decide(
@@ -245,13 +256,15 @@ class KnowledgeOperations:
                 purpose=request.purpose,
                 hits=own,
                 quality=result.quality,
-                patterns=report,
+                patterns=project.patterns.with_near_examples(patterns, code[0].path) if code else patterns,
                 used=project.patterns.used_in(area),
                 memories=result.memories,
                 targets=targets,
                 callers=self._code.callers(project.index, {(h.path, h.symbol) for h in targets if h.symbol}),
                 files=files,
-                near=project.patterns.used_in(hit.path for hit in code[:TARGETS]),
+                near=project.patterns.conventions_in(hit.path for hit in code[:TARGETS]),
+                together=project.companions(code[0].path) if code else "",
+                gathered=self._code.gathering_file(project.index, store, code[0].path) if code else None,
                 has_vectors=project.index.config.embedding.provider == "builtin",
                 changed_since_index=_count_changed(project.index, store),
             )

@@ -17,7 +17,16 @@ from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import TeamSource
 from codeinfo.errors import UsageError
 from codeinfo.index.queries import OwnPatterns
-from codeinfo.knowledge.detectors import Detector, Matcher, Use, built_in_detectors, project_detectors, role_of
+from codeinfo.knowledge.card import companions
+from codeinfo.knowledge.detectors import (
+    Detector,
+    Matcher,
+    Use,
+    built_in_detectors,
+    detector_language,
+    project_detectors,
+    role_of,
+)
 from codeinfo.knowledge.history import DECLINING_DAYS, RISING_DAYS, WINDOW_DAYS, BlameLine, History, LineDates
 from codeinfo.knowledge.memory import (
     Memory,
@@ -36,13 +45,15 @@ from codeinfo.knowledge.patterns import (
     PatternCache,
     analyse,
     file_hints,
+    in_area,
     key_of,
     uses_by_area,
+    with_near_examples,
 )
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
 from codeinfo.languages.model import get_language
-from codeinfo.model import NO_TRENDS, FileKind, NextStep, Note, RelatedMemory, decode_stored, to_run
+from codeinfo.model import NO_TRENDS, FileKind, ManifestRow, NextStep, Note, RelatedMemory, decode_stored, to_run
 from codeinfo.operations.knowledge import PatternReport
 from codeinfo.ports import CodeFile
 from codeinfo.sources.git import GitFailed
@@ -108,6 +119,13 @@ class ProjectKnowledge:
         """Some files by path, shallow ones first; long ones are cut."""
         listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
         return {path: text[:MOST_CHARS] for path in listed if (text := self.text(path)) is not None}
+
+    def companions(self, path: str) -> str:
+        try:
+            commits = self.history.changes_with(path) if self.history.known else []
+        except GitFailed:
+            return ""  # a change can be made without it
+        return companions(path, commits, lambda one: (self.root / one).exists())
 
     def memories(self, now: float) -> tuple[Memory, ...]:
         """The memories of the file or the team, of codebase-context and of the history, without duplicates."""
@@ -201,11 +219,14 @@ class _GitMemories(Struct, frozen=True):
     memories: tuple[Memory, ...]
 
 
+_Part = tuple[str, str] | None  # a package and a language family, or the whole project
+
+
 class _Latest(Struct):
-    key: tuple[int, int, str]  # generation of the index, day (trends move with time), state of the git history
     report: PatternReport
     files: Mapping[str, FileUses]
     areas: Areas
+    hints: Hints
     with_history: PatternReport | None = None
 
 
@@ -220,7 +241,9 @@ class ProjectPatterns:
             self._sandbox.close()
         self._matcher = Matcher((*built_in_detectors(), *own), self._sandbox)
         self._lock = threading.Lock()
-        self._latest: _Latest | None = None
+        self._key = (-1, 0, "")  # generation of the index, day (trends move with time), state of the git history
+        self._areas: Areas | None = None
+        self._latest: dict[_Part, _Latest] = {}
 
     @property
     def detectors(self) -> Sequence[Detector]:
@@ -229,6 +252,18 @@ class ProjectPatterns:
     def report(self, store: SqliteStore, now: float) -> PatternReport:
         with self._lock:
             return self._refresh(store, now).report
+
+    def around(self, store: SqliteStore, now: float, path: str, language: str) -> tuple[PatternReport, Hints]:
+        """What is known about a file's package, in its language family: the rest of a large project is not read."""
+        with self._lock:
+            family = detector_language(language)
+            latest = self._refresh(store, now, lambda areas: (areas.of(path, family), family))
+            return in_area(latest.report, path, language), latest.hints
+
+    def with_near_examples(self, report: PatternReport, path: str) -> PatternReport:
+        """A report of `around` with examples near the file."""
+        known = (one.files for one in self._latest.values() if path in one.files)
+        return with_near_examples(report, self.detectors, next(known, {}), path)
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
         """The same with the months in which lines were written: that dates every recently changed file, not only those
@@ -244,8 +279,14 @@ class ProjectPatterns:
 
     def used_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
         """Language, question and name of the patterns used in some files, from the last report."""
-        files = self._latest.files if self._latest is not None else {}
-        return {key_of(self.detectors[position]) for path in paths if path in files for position in files[path].uses}
+        known = [one.files for one in self._latest.values()]
+        used = [files[path] for path in paths for files in known if path in files]
+        return {key_of(self.detectors[position]) for file in used for position in file.uses}
+
+    def conventions_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
+        """The same without what is only a way to write."""
+        idioms = {key_of(detector) for detector in self.detectors if detector.idiom}
+        return self.used_in(paths) - idioms
 
     def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
         """The uses in some files, by their current text."""
@@ -258,28 +299,44 @@ class ProjectPatterns:
         self._sandbox.close()
         return found
 
-    def _refresh(self, store: SqliteStore, now: float) -> _Latest:
+    def _refresh(self, store: SqliteStore, now: float, part_of: Callable[[Areas], _Part] = lambda _: None) -> _Latest:
         key = int(store.meta()["generation"]), int(now // _DAY), self._history.key()
-        if self._latest is None or self._latest.key != key or now >= self._retry_at:
-            self._retry_at = math.inf
-            self._latest = self._compute(store, key, now)
-        return self._latest
+        if self._areas is None or self._key != key or now >= self._retry_at:
+            self._key, self._latest, self._retry_at, self._areas = key, {}, math.inf, _read_areas(store)
+        part = None if None in self._latest else part_of(self._areas)
+        if part not in self._latest:
+            self._latest[part] = self._compute(store, now, self._areas, part)
+        return self._latest[part]
 
-    def _compute(self, store: SqliteStore, key: tuple[int, int, str], now: float) -> _Latest:
-        cache = PatternCache.load(read_beside(store, PATTERNS_NAME), self._matcher.fingerprint)
-        self._find_uses(store, cache)
-        files = {path: uses for path, (_, uses) in cache.files.items()}
+    def _compute(self, store: SqliteStore, now: float, areas: Areas, part: _Part) -> _Latest:
+        data = read_beside(store, PATTERNS_NAME)
+        cache = PatternCache.load(data, self._matcher.fingerprint)
+        listed = self._list_files(store, areas, part)
+        self._find_uses(store, cache, listed)
+        files = {path: uses for path, (_, uses) in cache.files.items() if path in listed}
         dates, notes = self._line_dates(store, cache, now)
-        areas = Areas({f.path: text for f, text in _file_texts(store, set(filter(is_manifest, store.manifest())))})
         report = analyse(self.detectors, files, areas, dates)
         notes += dates.notes if dates else ()
-        if unknown := self._languages_without_patterns(store):
-            notes.append(f"no patterns are built in for {', '.join(unknown)}: .codeinfo.toml may define some")
+        hints = file_hints(self.detectors, files, areas, report.patterns)
+        if part is None:
+            if unknown := self._languages_without_patterns(store):
+                notes.append(f"no patterns are built in for {', '.join(unknown)}: .codeinfo.toml may define some")
+            write_beside(store, HINTS_NAME, msgspec.json.encode(hints))
         if self._sandbox.gave_up:
             notes.append(GAVE_UP)
-        write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
-        write_beside(store, HINTS_NAME, msgspec.json.encode(file_hints(self.detectors, files, areas, report.patterns)))
-        return _Latest(key, replace(report, notes=tuple(notes)), files, areas)
+        if (found := msgspec.json.encode(cache)) != data:
+            write_beside(store, PATTERNS_NAME, found)
+        return _Latest(replace(report, notes=tuple(notes)), files, areas, hints)
+
+    def _list_files(self, store: SqliteStore, areas: Areas, part: _Part) -> dict[str, ManifestRow]:
+        """The files of a part whose patterns are known."""
+        families = {path: detector_language(row.language) for path, row in store.manifest().items() if row.chunk_count}
+        return {
+            path: row
+            for path, family in families.items()
+            if part is None or (family == part[1] and areas.of(path, family) == part[0])
+            if self._matcher.knows((row := store.manifest()[path]).language)
+        }
 
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
         """Languages with a large share of the product for which no detector reports anything."""
@@ -306,11 +363,8 @@ class ProjectPatterns:
         notes = tuple(dict.fromkeys((*latest.report.notes, *dates.notes)))
         return replace(latest.report, patterns=patterns, notes=notes), dates.complete
 
-    def _find_uses(self, store: SqliteStore, cache: PatternCache) -> None:
-        listed = {
-            path: row for path, row in store.manifest().items() if row.chunk_count and self._matcher.knows(row.language)
-        }
-        cache.files = {path: entry for path, entry in cache.files.items() if path in listed}
+    def _find_uses(self, store: SqliteStore, cache: PatternCache, listed: Mapping[str, ManifestRow]) -> None:
+        cache.files = {path: entry for path, entry in cache.files.items() if path in store.manifest()}
         wanted = {path for path, row in listed.items() if cache.files.get(path, ("",))[0] != row.sha256}
         if not wanted:
             return
@@ -355,6 +409,10 @@ class ProjectPatterns:
 
         cache.dates = {p: d for p, d in cache.dates.items() if p in changed and changed[p].commit == d.commit}
         return LineDates(changed, edited, cache.dates, blame, text_of, now, last_commit, is_young=is_young), []
+
+
+def _read_areas(store: SqliteStore) -> Areas:
+    return Areas({file.path: text for file, text in _file_texts(store, set(filter(is_manifest, store.manifest())))})
 
 
 def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:

@@ -109,6 +109,7 @@ class Lookup(Struct, frozen=True):
     found: Mapping[SymbolId, Definition]
     others: bool
     overloads: tuple[tuple[SymbolId, Definition], ...] = ()
+    outside_tests: bool = False  # only uses in other files are asked for: tests may have most of a name like `Run`
 
     @property
     def bodies(self) -> list[tuple[SymbolId, Definition]]:
@@ -117,7 +118,7 @@ class Lookup(Struct, frozen=True):
     def keep(self, is_wanted: Callable[[SymbolId, Definition], bool]) -> Lookup:
         found = {symbol: definition for symbol, definition in self.found.items() if is_wanted(symbol, definition)}
         overloads = tuple(one for one in self.overloads if one[0] in found)
-        return Lookup(self.name, found, self.others or len(found) < len(self.found), overloads)
+        return replace(self, found=found, others=self.others or len(found) < len(self.found), overloads=overloads)
 
     def symbol_infos(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
         """Those of the product before those of tests and examples, exported ones first, types and functions before
@@ -387,7 +388,7 @@ def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str
 def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
     proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(index, symbol, definition)]
-    key = ("uses", lookup.name, frozenset(lookup.found), frozenset(use.place for use in proven))
+    key = ("uses", lookup.name, frozenset(lookup.found), lookup.outside_tests, frozenset(use.place for use in proven))
     found: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
     return found
 
@@ -674,6 +675,7 @@ def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files with the name, in a language that can mean it: in another language it is another name."""
     families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
     known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
+    known = (file for file in known if not (lookup.outside_tests and file.is_test))
 
     def can_mean(language: str) -> bool:
         is_known = language in GRAMMARS or get_language(language).family  # what else a file of it can use
@@ -862,7 +864,8 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
             edge = _used_edge(usage, usage.definition or only, "CALLS")
             edges.setdefault((edge.source, edge.target), edge)
     if only != lookup.name and any(_is_run_by_type(index, symbol) for symbol in lookup.found):
-        for edge in callers(index, look_up(index, only.rpartition(".")[0])):
+        owner = replace(look_up(index, only.rpartition(".")[0]), outside_tests=lookup.outside_tests)
+        for edge in callers(index, owner):
             edges.setdefault((edge.source, only), replace(edge, target=only))
     return list(edges.values())
 
@@ -926,7 +929,8 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
         replace(edge, target=str(symbol), confidence="syntactic")
         for symbol, definition in lookup.found.items()
         for base in _overridden(index, symbol, definition)
-        for edge in callers(index, look_up(index, str(base)), symbol.owner)
+        for called in [replace(look_up(index, str(base)), outside_tests=lookup.outside_tests)]
+        for edge in callers(index, called, symbol.owner)
         if edge.source not in known and edge.confidence != "syntactic"
     ]
 

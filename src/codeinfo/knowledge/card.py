@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 from codeinfo.graph.model import Graph
 from codeinfo.knowledge.detectors import detector_language
 from codeinfo.knowledge.patterns import FileHints, Key, advice_line, can_be_example, key_of
-from codeinfo.languages import STYLESHEETS, is_migration
+from codeinfo.languages import STYLESHEETS, is_migration, is_product
 from codeinfo.model import (
     Card,
     CardImpact,
@@ -96,6 +97,30 @@ def file_context(graph: Graph, path: str, tests: tuple[str, ...]) -> HitContext:
     )
 
 
+LEAST_GATHERED, GATHERED_SHARE = 4, 0.7  # neighbours that one file imports if new ones are added to it
+
+
+def gathering_file(graph: Graph, path: str) -> tuple[str, int, int] | None:
+    """The file that imports most of what lies beside a file, such as a list of commands or routes, with how many of how
+    many. If a folder is one package, as in Go, the folders beside it count."""
+    facts, folder = graph.files[path], path.rpartition("/")[0]
+    is_package = facts.rules.imports.qualified
+    around = folder.rpartition("/")[0] if is_package else folder
+    places: dict[str, set[str]] = {}  # of each neighbour, the files that import it
+    for one, other in graph.files.items():
+        unit = one.rpartition("/")[0] if is_package else one
+        is_beside = unit.rpartition("/")[0] == around and unit not in (folder if is_package else path, around)
+        if is_beside and other.language == facts.language and not other.is_test:
+            users = {edge.source for edge in graph.users(one) if not edge.implicit}
+            shipped = (user for user in users if is_product(user, FileKind(graph.files[user].kind)))
+            places.setdefault(unit, set()).update(user for user in shipped if not user.startswith(f"{unit}/"))
+    counts = Counter(user for users in places.values() for user in users)
+    best, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
+    if best == path or count < max(LEAST_GATHERED, GATHERED_SHARE * len(places)):
+        return None
+    return best, count, len(places)
+
+
 def role(hit: Hit) -> tuple[str, str]:
     """Type and layer: by the purpose of the file, by the words of its path, otherwise by the kind of definition."""
     if hit.kind in _KINDS:
@@ -135,17 +160,65 @@ def _words(token: str) -> list[str]:
     return _COMPOUNDS.sub(r"\1", " ".join(split_identifier(token))).split()
 
 
+LINES_ABOVE, LINES_INSIDE = 40, 60  # of a definition: its documentation and attributes, or its first statements
+SAID_CHARS = 120
+DEPRECATED = "deprecated"
+_DEPRECATED = re.compile(
+    r"^[\s/*#;!-]*(?:[@\\](?:\w+\.)*[Dd]eprecated?\b|(?<=[/*#-] )(?:Deprecated|DEPRECATED):"
+    r"|@available\([^)\n]*\bdeprecated\b|(?:#\[\\?|\[\[?)(?:[\w.]+,\s*)*(?:System\.)?(?:Obsolete|[Dd]eprecated)(?:Attribute)?\b)(?P<said>.*)",
+    re.MULTILINE,
+)
+_QUOTED = re.compile(r"([\"'])((?:(?!\1).)*)\1")
+_OF_PARAMETER = re.compile(r"\b(?:argument|keyword|parameter|passing)\b", re.IGNORECASE)
+
+
+def deprecation(lines: Mapping[int, str], start: int, end: int) -> str:
+    """That a definition is deprecated, with what is said about it, by the attributes and documentation above it or, in
+    Python, by its first statements; "" if it is not."""
+    above = [lines.get(start, "")]
+    for number in range(start - 1, max(start - LINES_ABOVE, 0), -1):
+        line = lines.get(number, "").strip()
+        if not line or (line.endswith((";", "{", "}")) and line[0] not in "/*#"):
+            break
+        above.insert(0, line)
+    head = "\n".join(above)
+    said = [_said(head, match.start("said")) for match in _DEPRECATED.finditer(head)]
+    if not said:
+        inside = " " * (len(above[-1]) - len(above[-1].lstrip()) + 4)
+        for number in range(start + 1, min(end, start + LINES_INSIDE) + 1):
+            line, rest = lines.get(number, ""), "\n".join(lines.get(number + more, "") for more in range(5))
+            if line.startswith(f"{inside}.. deprecated::"):
+                said.append(lines.get(number + 1, ""))
+            elif line.startswith(f"{inside}warnings.warn(") and "DeprecationWarning" in rest:
+                said.append(_said(rest, rest.index("(")))
+        said = [one for one in said if not _OF_PARAMETER.search(one)]
+    text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", max(said, key=bool, default="")).split()).strip(" :-*/\"'")
+    return f"{DEPRECATED}: {text[:SAID_CHARS]}".rstrip(": ") if said else ""
+
+
+def _said(text: str, start: int) -> str:
+    """What stands behind a mark: the sentence in its brackets, which is no version, otherwise the rest of its line."""
+    line = text[start:].partition("\n")[0].strip()
+    if not line.startswith(("(", "=", "]")):
+        return line
+    quoted = (match[2] for match in _QUOTED.finditer(text[start : start + 2 * SAID_CHARS] if line[0] != "]" else ""))
+    return next((one for one in quoted if " " in one), "")
+
+
 def add_context(
     hits: Sequence[Hit],
     files: Mapping[str, HitContext],
     hints: Mapping[str, FileHints],
     callers: Mapping[tuple[str, str], Sequence[str]],
+    deprecated: Mapping[tuple[str, str], str],
 ) -> tuple[Hit, ...]:
-    """`files` and `hints` are by path, `callers` (definitions that call a result) by path and qualified name."""
+    """`files` and `hints` are by path, `callers` (definitions that call a result) and what is said about `deprecated`
+    results by path and qualified name."""
     found = []
     for hit in hits:
         kind, layer = role(hit)
         trend, warning = hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", "")
+        warning = deprecated.get((hit.path, hit.symbol), warning)
         context = replace(
             files.get(hit.path, HitContext()),
             type=kind,
@@ -190,7 +263,9 @@ class Evidence(Struct, frozen=True):
     targets: Sequence[Hit]  # code that the change is likely to touch, with the symbol that the task names
     callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a target → its calls; no tests
     files: Mapping[str, int] = {}  # code of the project, with its bytes
-    near: Collection[Key] = ()  # patterns used in the files of the first results
+    near: Collection[Key] = ()  # patterns used in the files of the first results, without mere ways to write
+    together: str = ""  # see `companions`
+    gathered: tuple[str, int, int] | None = None  # see `gathering_file`
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
     changed_since_index: int = 0  # files whose current state the index does not know
 
@@ -219,14 +294,16 @@ def decide(evidence: Evidence) -> Card:
     ]
     if score < NEEDED:
         doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
-    failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
+    warnings = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
+    warned = ((hit, hit.context.pattern_warning) for hit in code if hit.context)
+    old = [f"{hit.path}:{hit.start_line} {hit.symbol} is {said}" for hit, said in warned if said.startswith(DEPRECATED)]
     helps = tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP]
     return Card(
         ready=not doubts,
         score=score,
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
-        warnings=tuple(failures[:MOST_LISTED]),
-        patterns=_advice(patterns, evidence.near),
+        warnings=(*warnings[:MOST_LISTED], *old[:MOST_LISTED]),
+        patterns=_advice(patterns, evidence) if share >= RELEVANT else None,
         best_example=best_example(code, evidence.files) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
         what_would_help=helps,
@@ -332,6 +409,7 @@ _SWEEPING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # A change that begins with one of these affects the callers.
+_ADDING = frozenset("add create implement introduce".split())
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 
@@ -432,15 +510,46 @@ def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
     return CardImpact(f"{covered}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
 
 
-def _advice(patterns: Sequence[PatternUse], near: Collection[Key]) -> CardPatterns | None:
-    """The patterns of the files to be changed come alone: how the area makes HTTP calls is no help for a tooltip."""
+def _advice(patterns: Sequence[PatternUse], evidence: Evidence) -> CardPatterns | None:
+    """What is done in the files to be changed and with them: how the area makes HTTP calls is no help for a tooltip."""
     by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
-    preferred = [p for p in by_share if p.guidance in ("use", "prefer")]
-    do = ([p for p in preferred if key_of(p) in near] or preferred)[:MOST_LISTED]
-    avoid = [p for p in by_share if p.guidance == "avoid"][:MOST_LISTED]
-    if not do and not avoid:
-        return None
-    return CardPatterns(tuple(map(advice_line, do)), tuple(map(advice_line, avoid)))
+    # What nobody does otherwise needs no advice.
+    do = [p for p in by_share if p.guidance in ("use", "prefer") and p.adoption < 100 and key_of(p) in evidence.near]
+    avoid = [p for p in by_share if p.guidance == "avoid"]
+    register = ""
+    if evidence.gathered and next(iter(identifiers(evidence.query.lower())), "") in _ADDING:
+        register = "for a new file beside the first result: {} imports {} of the {} there".format(*evidence.gathered)
+    lines = (*filter(None, (register, evidence.together)), *map(advice_line, do[:MOST_LISTED]))
+    return CardPatterns(lines, tuple(map(advice_line, avoid[:MOST_LISTED]))) if lines or avoid else None
+
+
+MOST_TOGETHER = 40  # files: a commit that changed more shows nothing about one of them
+LEAST_TOGETHER, LEAST_TOGETHER_SHARE = 3, 0.3  # commits that changed another file too
+
+
+def companions(path: str, commits: Sequence[Mapping[str, str]], exists: Callable[[str], bool]) -> str:
+    """What commits that changed a file also did, newest first: other files that they changed, and new ones of a kind
+    that they added, such as migrations or notes on changes."""
+    telling = [changes for changes in commits if path in changes and len(changes) <= MOST_TOGETHER]
+    least = max(LEAST_TOGETHER, LEAST_TOGETHER_SHARE * len(telling))
+    edited = Counter(one for changes in telling for one, how in changes.items() if how == "M" and one != path)
+    added: dict[str, list[str]] = {}  # by folder and extension, one per commit
+    for changes in telling:
+        gone = {one.rpartition("/")[2] for one, how in changes.items() if how == "D"}
+        new = (one for one, how in changes.items() if how == "A" and one.rpartition("/")[2] not in gone)
+        for kind, one in {_kind_of_added(one): one for one in new}.items():
+            added.setdefault(kind, []).append(one)
+    listed = [(one, count) for one, count in edited.most_common(MOST_LISTED) if count >= least and exists(one)]
+    found = [f"{count} {'' if at else 'also changed '}{one}" for at, (one, count) in enumerate(listed)]
+    most_added = max(added.values(), key=len, default=[])
+    if len(most_added) >= least and (like := next(filter(exists, most_added), "")):
+        found.append(f"{len(most_added)} added a file like {like}")
+    return f"of {len(telling)} commits that changed {path}, {', '.join(found)}" if found else ""
+
+
+def _kind_of_added(path: str) -> str:
+    """Its folder, in which what is numbered or dated counts as one, and its extension."""
+    return re.sub(r"/[^/]*\d{6}[^/]*(?=/)", "/*", path.rpartition("/")[0] + "/") + path.rpartition(".")[2]
 
 
 # --- the example -----------------------------------------------------------------------------------------------------
@@ -459,6 +568,7 @@ def best_example(code: Sequence[Hit], files: Mapping[str, int]) -> str:
         if files.get(hit.path, math.inf) <= LONGEST_EXAMPLE
         and _same_kind(hit.path, target)
         and _is_near(hit.path, target)
+        and not (hit.context and hit.context.pattern_warning.startswith(DEPRECATED))
         and can_be_example(hit.path)
     )
     return next(alike, "")

@@ -253,6 +253,7 @@ MOST_COMMITS = 20_000  # at most: a history of a hundred commits a day still fit
 MOST_INDEXED = 10_000  # commits whose messages are searched: some years of a busy project
 _NAMES = ("--name-only", "--no-renames", "--relative", "-z")
 MOST_TOUCHING = 3  # commits shown for a file or a definition
+COMPANION_DAYS, MOST_COMPANIONS = 1100, 100  # of commits that show what changes together with a file
 LOG_TIMEOUT_S = 60.0
 LINES_TIMEOUT_S = 2.0
 
@@ -327,6 +328,21 @@ class History:
             for path in found.keys() & set(names):
                 found[path].append(subject)
         return found
+
+    def changes_with(self, path: str) -> list[dict[str, str]]:
+        """What each commit of the last years that changed a file did, as a letter by path; newest first."""
+        since = f"--since=@{int(self.newest_commit() - COMPANION_DAYS * _DAY)}"
+        shape = (
+            "--no-merges",
+            "--full-diff",
+            "--name-status",
+            "--no-renames",
+            "--relative",
+            "-z",
+            git.log_format("%H"),
+        )
+        log = self._text(("log", since, f"--max-count={MOST_COMPANIONS}", *shape, "HEAD", "--", path))
+        return [dict(zip(names[1::2], names[::2], strict=True)) for _, names in git.read_log(log, 1)]
 
     def _messages(self, message: str, *arguments: str, stdin: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
         """Id, message (in git's format) and paths of each commit."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from posixpath import commonpath
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -275,6 +276,23 @@ def _choose_examples(
         return is_weak, is_old, -enough, abs(file.lines - usual), path
 
     return tuple(f"{path}:{paths[path][0]}" for path in sorted(fit, key=rank)[:EXAMPLES])
+
+
+def with_near_examples(
+    report: PatternReport, detectors: Sequence[Detector], files: Mapping[str, FileUses], path: str
+) -> PatternReport:
+    """A report whose advice is shown in another file, as near as possible to one."""
+    positions = {key_of(detector): at for at, detector in enumerate(detectors)}
+    by_distance = group_by_key((len(commonpath((path, one))), one) for one in files if one != path)
+    nearest = [files_there for _, files_there in sorted(by_distance.items(), reverse=True)]
+
+    def near(pattern: PatternUse) -> PatternUse:
+        at = positions[key_of(pattern)]
+        uses = ({one: files[one].uses[at] for one in there if at in files[one].uses} for there in nearest)
+        examples = (_choose_examples(detectors, using, files, None) for using in uses if using)
+        return replace(pattern, examples=next(filter(None, examples), pattern.examples))
+
+    return replace(report, patterns=tuple(near(one) if one.guidance else one for one in report.patterns))
 
 
 _STAND_INS = frozenset(

@@ -375,9 +375,13 @@ MANIFESTS = (
 PYTEST = Manifest(r"pyproject\.toml", _pyproject, family="python", command="pytest")
 
 
+_ANY = re.compile("|".join(f"(?:{kind.files})" for kind in MANIFESTS))
+
+
 def kind_of_manifest(path: str) -> Manifest | None:
     name = path.rpartition("/")[2]
-    return next((kind for kind in MANIFESTS if re.fullmatch(kind.files, name)), None)
+    kinds = MANIFESTS if _ANY.fullmatch(name) else ()  # a project has thousands of other files
+    return next((kind for kind in kinds if re.fullmatch(kind.files, name)), None)
 
 
 def package_name(path: str, text: str) -> str:

@@ -74,6 +74,7 @@ class Detector(Struct, frozen=True, forbid_unknown_fields=True):
     poor: bool = False  # never advised, however common
     modern: bool = False  # what its language or framework offers instead of the other answers
     advice: bool = True  # whether the answers to its question compete; otherwise they are only counted
+    idiom: bool = False  # only a way to write, which a formatter may choose: no advice on one change
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     from_project: bool = False  # matched line by line, where it can be stopped
     query: str = ""  # a syntax query instead of an expression…
@@ -289,10 +290,18 @@ class CodeText:
         self.text = text
         self._family = family
         self._lines_with: dict[str, list[tuple[int, int]]] = {}
+        self._place = 0, 1  # an offset and its line
 
     @cached_property
     def _texts(self) -> list[tuple[int, int]]:
         return [match.span() for match in _expression(self._family).finditer(self.text)]
+
+    def line_at(self, offset: int) -> int:
+        """Counted from the place asked for last, which is near."""
+        last, line = self._place
+        lines = self.text.count("\n", min(last, offset), max(last, offset))
+        self._place = offset, line + (lines if offset > last else -lines)
+        return self._place[1]
 
     def is_code(self, offset: int) -> bool:
         """The first character of a string still counts as code: a pattern may begin with it."""
@@ -340,8 +349,9 @@ class Matcher:
         if sandbox is None and any(detector.from_project for detector in detectors):
             raise ValueError("a project's own patterns run only where they can be stopped")
         self._sandbox = sandbox
-        # Built-in ones: family or TEMPLATES → what the file must also contain → word → positions.
-        self._by_word: dict[str, dict[tuple[str, ...], dict[str, list[int]]]] = {}
+        # Built-in ones: family or TEMPLATES, and whether about tests → what the file must also contain → word →
+        # positions.
+        self._by_word: dict[tuple[str, bool], dict[tuple[str, ...], dict[str, list[int]]]] = {}
         self._expressions: dict[str, list[int]] = {}  # the project's, by family
         self._queries: dict[str, list[int]] = {}  # the project's, by grammar
         self._paths = {at: GlobSet(detector.paths) for at, detector in enumerate(self.detectors) if detector.paths}
@@ -358,7 +368,8 @@ class Matcher:
                     (TEMPLATES,) if detector.in_text and detector.language == detector_language(TEMPLATES) else ()
                 )
                 for place in (detector.language, *templates):
-                    words = self._by_word.setdefault(place, {}).setdefault(detector.within, {})
+                    about = place, detector.category == TESTING
+                    words = self._by_word.setdefault(about, {}).setdefault(detector.within, {})
                     for word in detector.words:
                         words.setdefault(word, []).append(position)
 
@@ -368,15 +379,20 @@ class Matcher:
         return hashlib.sha256(repr((MOST_LINES, self.detectors)).encode()).hexdigest()[:16]
 
     def knows(self, language: str) -> bool:
-        return _place(language) in self._by_word or _place(language) in self._expressions or language in self._queries
+        return (
+            (_place(language), False) in self._by_word
+            or _place(language) in self._expressions
+            or language in self._queries
+        )
 
     def uses(self, text: str, language: str, path: str, role: str = "") -> list[Use]:
         """Each line that uses a pattern, once, by detector and line. Questions about tests apply to tests, others to
         product code, the project's own to every file."""
         code = CodeText(text, detector_language(language))
         tests_from = _tests_from(text) if role == PRODUCT else 1
+        asked = [about for about, is_asked in ((True, tests_from < math.inf), (False, tests_from > 1)) if is_asked]
         found: list[Use] = []
-        for position in self._possible(_place(language), text) if role else ():
+        for position in self._possible(_place(language), text, asked) if role else ():
             if self._is_there(position, path) and not any(one in text for one in self.detectors[position].without):
                 about_tests = self.detectors[position].category == TESTING
                 found += [
@@ -411,10 +427,11 @@ class Matcher:
         found = sandbox.lines(language, [self.detectors[at].query for at in positions], text)
         return [(at, line) for at, lines in zip(positions, found, strict=True) for line in lines[:MOST_LINES]]
 
-    def _possible(self, place: str, text: str) -> list[int]:
+    def _possible(self, place: str, text: str, about_tests: Sequence[bool]) -> list[int]:
         """Built-in detectors whose words the text contains: most files have few of them."""
         found: set[int] = set()
-        for within, by_word in self._by_word.get(place, {}).items():
+        groups = (self._by_word.get((place, about), {}) for about in about_tests)
+        for within, by_word in chain.from_iterable(group.items() for group in groups):
             if not within or any(word in text for word in within):
                 found.update(at for word, positions in by_word.items() if word in text for at in positions)
         return sorted(found)
@@ -428,7 +445,7 @@ class Matcher:
             matched = match.group()
             start = match.start() + len(matched) - len(matched.lstrip())
             if detector.in_text or code.is_code(start):
-                lines[code.text.count("\n", 0, start) + 1] = None
+                lines[code.line_at(start)] = None
                 if len(lines) == MOST_LINES:
                     break
         return list(lines)
