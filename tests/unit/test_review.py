@@ -860,6 +860,65 @@ def test_a_test_of_a_class_with_one_function_is_a_test_of_that_function(project:
     ]
 
 
+def test_what_is_new_is_not_tested_by_what_names_something_else(project: Path) -> None:
+    """Tests that were there cannot use it: they name another thing, or the data class that it now belongs to."""
+    before = "from dataclasses import dataclass\n\n\n@dataclass\nclass Limit:\n    rate: int = 0\n"
+    test = "from pkg.limit import Limit\n\n\ndef test_limit(lamp):\n    assert Limit(2).rate == lamp.raise_burst()\n"
+    commit(project, "data", {"pkg/limit.py": before, "tests/test_limit.py": test})
+    (project / "pkg" / "limit.py").write_text(before + "\n    def raise_burst(self):\n        return 1\n")
+    assert [message for _, _, message in review(project)] == ["Limit.raise_burst is new, and no test names it"]
+
+
+def test_what_an_interface_declares_needs_no_test(project: Path) -> None:
+    declared = "interface Shop {\n    int open(int at);\n\n    default int close() {\n        return 1;\n    }\n}\n"
+    commit(project, "java", {"src/main/java/Shop.java": declared})
+    (project / "src/main/java/Shop.java").write_text(declared.replace("int at);", "int at);\n\n    int pay(int sum);"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert (packet.findings, packet.missing_tests) == ((), ())
+    (project / "src/main/java/Shop.java").write_text(declared.replace("return 1", "return 2"))
+    assert [message for _, _, message in review(project)] == ["Shop.close was changed, and no test was"]
+
+
+def test_a_new_file_that_is_missing_from_the_list_of_its_neighbours(project: Path) -> None:
+    names = ("list", "read", "write", "watch")
+    command = "package {0}\n\nfunc New() int {{ return 1 }}\n"
+    imports = "".join(f'\t"shop.dev/command/{name}"\n' for name in names)
+    calls = ", ".join(f"{name}.New()" for name in names)
+    registry = f"package command\n\nimport (\n{imports})\n\nvar all = []int{{{calls}}}\n"
+    sources = {f"command/{name}/{name}.go": command.format(name) for name in names}
+    commit(project, "go", {"go.mod": "module shop.dev\n", "command/registry.go": registry, **sources})
+    (project / "command" / "drop").mkdir()
+    (project / "command" / "drop" / "drop.go").write_text(command.format("drop"))
+    missing = "nothing imports this new file; command/registry.go imports 4 of its 4 neighbours"
+    assert ("unused", "command/drop/drop.go", missing) in review(project)
+    added = registry.replace("import (\n", 'import (\n\t"shop.dev/command/drop"\n').replace(
+        "{list", "{drop.New(), list"
+    )
+    (project / "command" / "registry.go").write_text(added)
+    assert [kind for kind, _, _ in review(project)] == ["untested"]
+    with engine_of(project) as engine:
+        request = SearchRequest(
+            "add a command that reads all", paths=(str(project),), purpose="edit", globs=("command/*/*",)
+        )
+        card = engine.search(request).preflight
+        other = engine.search(replace(request, query="make the command that reads faster")).preflight
+    assert card is not None
+    assert other is not None
+    line = "for a new file beside the first result: command/registry.go imports 4 of the 4 there"
+    assert card.patterns is not None
+    assert line in card.patterns.do
+    assert other.patterns is None or line not in other.patterns.do
+
+
+def test_a_caller_is_no_import_of_what_it_calls(project: Path) -> None:
+    (project / "pkg" / "adapter.py").write_text(ADAPTER.replace("class Adapter:", "class Adapter(object):"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    callers = {symbol.name: symbol.callers for symbol in packet.symbols}
+    assert callers == {"Adapter": ("pkg/web.py:5", "tests/test_adapter.py:5")}
+
+
 BUILT_IN = built_in_detectors()
 
 

@@ -17,10 +17,9 @@ from codeinfo.graph.references import is_registered
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
-from codeinfo.knowledge.card import path_role
+from codeinfo.knowledge.card import gathering_file, path_role
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
-from codeinfo.knowledge.patterns import in_area
 from codeinfo.knowledge.project import dependencies, is_manifest, project_names
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
 from codeinfo.languages.model import INLINE_TEST, may_have_inline_tests
@@ -177,6 +176,7 @@ class Change:
         self._revisions, self.notes = compare_with(project, store, base)
         self._used: dict[str, tuple[Usage, ...]] = {}  # each name is looked up once
         self.paths = {revision.path for revision in self._revisions}
+        self._names_before = {one.name for revision in self._revisions for one in revision.before.definitions}
         self.differences = [revision.change for revision in self._revisions]
         self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
 
@@ -197,7 +197,13 @@ class Change:
         except CodeInfoError:
             return ()  # defined elsewhere
 
+    def _is_new(self, qualified: str) -> bool:
+        """Whether only the change can use a definition: what others use by its name is something else."""
+        return qualified.rpartition(".")[2] not in self._names_before
+
     def _is_tested(self, path: str, qualified: str) -> bool:
+        if self._is_new(qualified):
+            return False
         if any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}")):
             return True
         through_base = self._code.dispatched_callers(self._project.index, self._store, path, qualified)
@@ -234,8 +240,14 @@ class Change:
         ]
 
     def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
-        """The files and lines outside the change that use a definition, or call a method through its interface."""
-        used = [(use.file, use.line) for use in self._uses_outside(path, qualified)]
+        """The files and lines outside the change that use a definition, or call a method through its interface. Of a
+        file that does more than import it, what it does."""
+        if self._is_new(qualified):
+            return []
+        uses = self._uses_outside(path, qualified)
+        doing = [use for use in uses if use.edge not in ("IMPORTS", "EXPORTS")]
+        files = {use.file for use in doing}
+        used = [(use.file, use.line) for use in (*doing, *(use for use in uses if use.file not in files))]
         if kind == "method":
             used += self._code.dispatched_callers(self._project.index, self._store, path, qualified)
         return [place for place in used if place[0] not in self.paths]
@@ -265,7 +277,7 @@ class Change:
             for one in self._revisions
             if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
             if (language := language_of(one.path)) is not None and language.syntax is not None
-            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one))))
+            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
         }
         kept = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
         mended = {one.path.rpartition("/")[0] for one in kept}
@@ -282,10 +294,9 @@ class Change:
 
     def unusual_patterns(self, now: float) -> list[str]:
         patterns = self._project.patterns
-        report = patterns.report(self._store, now)
         texts = {one.path: text for one in self.differences if (text := self._project.text(one.path)) is not None}
         languages = {path: language for path in texts if (language := language_of(path))}
-        near = {path: in_area(report, path, language.name).patterns for path, language in languages.items()}
+        near = {path: patterns.around(self._store, now, path, one.name)[0].patterns for path, one in languages.items()}
         return diff.unusual_patterns(patterns.uses_in(texts), self.differences, patterns.detectors, near)
 
     def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
@@ -357,8 +368,16 @@ class Change:
         return diff.new_dependencies(before, after, imported, elsewhere, own)
 
     def _find_unused(self) -> list[Finding]:
-        """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
+        """New files that nothing imports although one file imports most of their neighbours, and exported functions
+        whose last caller the change removed: dead code, or a hook that is no longer reached."""
         found = []
+        for one in self._revisions:
+            with self._code.open(self._project.index, self._store) as index:
+                is_loose = one.is_product and one.change.state == "added" and one.path in index.graph.files
+                gathered = gathering_file(index.graph, one.path) if is_loose else None
+                if gathered and not index.graph.users(one.path):
+                    where = "{} imports {} of its {} neighbours".format(*gathered)
+                    found.append(Finding("unused", one.path, f"nothing imports this new file; {where}"))
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
             defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
             is_used = any(file_kind(use.file) is not FileKind.TEST for use in self._uses(name))
@@ -378,10 +397,10 @@ class Change:
         for revision in self._revisions:
             known = {one.qualified for one in revision.before.definitions} if revision.is_product else set()
             changed = diff.find_changed_symbols(revision) if known else ()
-            for symbol in changed[:MOST_SYMBOLS]:
+            for symbol in (one for one in changed[:MOST_SYMBOLS] if one.name in known):
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, file_kind(path))]
-                if symbol.name in known and len(files) >= diff.WIDELY_USED:
+                if len(files) >= diff.WIDELY_USED:
                     direct = {use.file for use in self._uses_outside(revision.path, symbol.name)}
                     through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
                     where = f"outside the change in {_join_paths(files)}"

@@ -82,9 +82,10 @@ _AROUND = frozenset({"impl", "extension", "package", "namespace"})
 _DECLARING = frozenset({"module", "interface", "type", "property", "field", "constant", "enum_member"})
 
 
-def find_changed_symbols(revision: Revision) -> list[ChangedSymbol]:
+def find_changed_symbols(revision: Revision, *, declared: bool = True) -> list[ChangedSymbol]:
     """The innermost definitions with changed lines, those with the most first. Lines that nothing replaces changed
-    what they were in: the definition around them or, if it went with them, its owner."""
+    what they were in: the definition around them or, if it went with them, its owner. Unless `declared`, without the
+    functions that an interface only declares."""
     change, before, after = revision.code, revision.before.definitions, revision.after.definitions
     by_name = {one.qualified: at for at, one in enumerate(after)}
     inner = [_innermost(after, line) for line in change.added]
@@ -95,8 +96,15 @@ def find_changed_symbols(revision: Revision) -> list[ChangedSymbol]:
     return [
         ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines)
         for one, lines in ((after[at], lines) for at, lines in ordered)
-        if one.kind not in _AROUND
+        if one.kind not in _AROUND and (declared or not _is_declared(one, revision.after))
     ]
+
+
+def _is_declared(one: Definition, version: Version) -> bool:
+    """Whether it has no body: an interface declares it, and its implementations do something."""
+    owners = {owner.qualified: owner.kind for owner in version.definitions}
+    is_held = one.is_function and owners.get(one.qualified.rpartition(".")[0], "") in INTERFACES
+    return is_held and not any(re.search(r"[{=]", line) for line in version.lines[one.start_line - 1 : one.end_line])
 
 
 def _innermost(definitions: Sequence[Definition], line: int) -> int | None:
@@ -289,7 +297,7 @@ _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
 
 
 def _short(signature: str) -> str:
-    text = " ".join(signature.split())
+    text = " ".join(signature.split()).rstrip(";")
     return text if len(text) <= SIGNATURE_CHARS else text[:SIGNATURE_CHARS] + "…"
 
 
@@ -378,7 +386,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     touched = {
-        revision.path: {symbol.name for symbol in find_changed_symbols(revision)}
+        revision.path: {symbol.name for symbol in find_changed_symbols(revision, declared=False)}
         for revision in revisions
         if revision.is_product
     }
@@ -407,7 +415,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
             if one.qualified in known or one.qualified in renamed:
                 changed += () if tested else (one,)
             elif _is_offered(one, public) or not tested:
-                names = _names_in_tests(one, revision.after.definitions)
+                names = _names_in_tests(one, revision.after.definitions, known)
                 is_named = any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
                 new += () if is_named else (one,)
         found += _list_findings(revision, new, ("is new, and no test names it", "are new, and no test names them"))
@@ -415,13 +423,13 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     return found
 
 
-def _names_in_tests(one: Definition, definitions: Sequence[Definition]) -> tuple[str, ...]:
-    """The names of what a test of a function uses: the class, for a constructor, or if a class has no other function:
-    a framework may call that of a job or a command."""
+def _names_in_tests(one: Definition, definitions: Sequence[Definition], known: Collection[str]) -> tuple[str, ...]:
+    """The names of what a test of a function uses: the class, for a constructor, or if a new class has no other
+    function: a framework may call that of a job or a command."""
     owner = one.qualified.rpartition(".")[0]
     offered = (other for other in definitions if other.is_function and other.exported)
     beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner} - CONSTRUCTORS
-    is_by_class = owner and (one.name in CONSTRUCTORS or beside == {one.name})
+    is_by_class = owner and (one.name in CONSTRUCTORS or (beside == {one.name} and owner not in known))
     return (one.qualified, owner) if is_by_class else (one.qualified,)
 
 
