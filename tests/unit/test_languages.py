@@ -161,6 +161,7 @@ def test_other_kinds(path: str, kind: FileKind) -> None:
         ("examples/shop/src/main/java/org/acme/Owner.java", False),
         ("samples/clinic/Owner.java", False),
         ("dev-docs/src/theme/index.js", False),
+        ("docs-assets/app/src/page.ts", False),
         ("docsets/reader.py", True),
         ("build.gradle", False),
         ("documentation-website/snippets/App.kt", False),

@@ -398,6 +398,8 @@ def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], comman
         ({"package.json": '{"scripts": {"test": "vp"}}', "Gemfile": "gem 'rspec-rails'\n"},
          "npm test (vp) and bundle exec rspec"),
         ({"package.json": '{"scripts": {"test": "vp"}}', "CMakeLists.txt": "find_package(Z)\n"}, "npm test (vp)"),
+        ({"composer.json": '{"scripts": {"test": ["@test:pest", "@test:phpstan"]}}'}, "composer test"),
+        ({"pyproject.toml": "", "shop/manage.py": "import os\n"}, "python shop/manage.py test"),
         ({"build.gradle": "", "gradlew": "#!/bin/sh\n"}, "./gradlew test"),
         ({"pom.xml": "", "mvnw": "#!/bin/sh\n"}, "./mvnw test"),
         ({"pom.xml": ""}, "mvn test"),
@@ -405,6 +407,16 @@ def test_how_tests_are_run(texts: dict[str, str], tools: tuple[str, ...], comman
 )  # fmt: skip
 def test_the_tests_of_each_language_have_their_command(texts: dict[str, str], command: str) -> None:
     assert describe_project(Path("shop"), texts, {"text": LanguageSize(1, 1, 1)}, 3, {}).tests.command == command
+
+
+def test_frameworks_by_their_parts_and_not_of_documentation() -> None:
+    packages = {
+        "packages/forms/composer.json": '{"require": {"illuminate/support": "^11.0", "livewire/livewire": "^3.4"}}',
+        "docs-assets/app/composer.json": '{"require": {"symfony/framework-bundle": "^7.0"}}',
+        "ui/package.json": '{"devDependencies": {"ember-source": "^5.12.0", "express": "^5.1.0"}}',
+    }
+    found = [one.name for one in frameworks(dependencies(packages)[0])]
+    assert sorted(found) == ["Ember", "Laravel", "Livewire"]
 
 
 def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:

@@ -409,7 +409,7 @@ _SWEEPING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # A change that begins with one of these affects the callers.
-_ADDING = frozenset("add create implement introduce".split())
+_ADDING = frozenset("add create implement introduce support".split())
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 

@@ -243,11 +243,12 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     of_node = {"bun": "bun run test"}.get(manager[1], f"{manager[1]} test") if manager else "npm test"
     scripts = {"composer.json": "composer test", **({"package.json": of_node} if of_scripts else {})}
     found = {
-        command: re.search(r"\"test\"\s*:\s*\"((?:[^\"\\]|\\.)+)\"", at_top.get(path, ""))
+        command: re.search(r"\"test\"\s*:\s*(?:\"((?:[^\"\\]|\\.)+)\"|\[)", at_top.get(path, ""))
         for path, command in scripts.items()
     }
-    written = {command: _ESCAPED.sub(r"\1", script[1]) for command, script in found.items() if script}
-    named = [f"{command} ({script})" for command, script in written.items() if "no test specified" not in script]
+    written = {command: _ESCAPED.sub(r"\1", script[1] or "") for command, script in found.items() if script}
+    told = {command: script for command, script in written.items() if "no test specified" not in script}
+    named = [f"{command} ({script})" if script else command for command, script in told.items()]  # no list of scripts
     kinds = [kind for kind in MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if ("pytest" in tools and of_python) or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [manifests.PYTEST, *(kind for kind in kinds if kind.family != manifests.PYTEST.family)]
@@ -257,7 +258,8 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
         return " and ".join((*named, *(kind.command for kind in kinds if kind.family), *by_tool[:1]))
     commands = (*(kind.command for kind in kinds[:1]), *by_tool)
     commands = tuple(_use_wrapper(command, at_top) for command in commands)
-    return next(filter(None, commands), "")
+    of_django = (f"python {path} test" for path in sorted(texts, key=len) if path.endswith("/manage.py"))
+    return next(filter(None, (*commands, *of_django)), "")
 
 
 def _is_of_part(place: str) -> bool:

@@ -226,7 +226,7 @@ def is_stylesheet(name: str) -> bool:
 
 # What a repository holds besides the code it ships: how the product is used, tested and built.
 _AROUND_FOLDER = (
-    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme))?|_?examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|(?:[\w.]+\.)?[Bb]ench(?:es|marks?|marking|suite)?"
+    r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme|assets))?|_?examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|(?:[\w.]+\.)?[Bb]ench(?:es|marks?|marking|suite)?"
     r"|test(?:[Uu]tils?|[Ss]upport|[Hh]elpers?)|\w+[_-]tests?[_-][\w-]+"  # helps tests: `ui-test-hilt-manifest`
     r"|(?:ui|unit|integration|functional|acceptance|screenshot|snapshot)[_-]testing"
     r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:s|ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
