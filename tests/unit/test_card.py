@@ -425,10 +425,19 @@ def test_a_deprecated_result_is_a_warning(tmp_path: Path) -> None:
         "class Store {\n    /** @deprecated use write */\n    @Deprecated\n"
         "    int saveOrder() {\n        return 1;\n    }\n}\n"
     )
+    body = "        if (kept.contains(order)) {\n            kept.remove(order);\n        }\n" * 12
+    (tmp_path / "Shop.java").write_text(
+        "/** A shop makes and drops orders faster. */\nclass Shop {\n"
+        "    int makeOrderFaster() {\n        return 1;\n    }\n\n"
+        f"    @Deprecated\n    void dropOrder(int order) {{\n{body}    }}\n}}\n"
+    )
     with engine_of(tmp_path) as engine:
-        found = engine.search(SearchRequest("saveOrder", paths=(str(tmp_path),), purpose="edit"))
+        request = SearchRequest("saveOrder", paths=(str(tmp_path),), purpose="edit")
+        found, named = engine.search(request), engine.search(replace(request, query="make dropOrder of Shop faster"))
     assert found.preflight is not None
-    assert "Store.java:1 Store.saveOrder is deprecated: use write" in found.preflight.warnings
+    assert named.preflight is not None
+    assert "Shop.java Shop.dropOrder is deprecated" in named.preflight.warnings  # whichever part of it is shown
+    assert "Store.java Store.saveOrder is deprecated: use write" in found.preflight.warnings
     assert not any("saveOrderAgain" in warning for warning in found.preflight.warnings)
 
 

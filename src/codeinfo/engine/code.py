@@ -112,8 +112,9 @@ class CodeOperations:
             return files, callers, {one: text for one, text in said.items() if text}
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """The results of a task, each with the function of its file that the task names as its symbol: `rename total
-        in Cart` is about Cart.total, whichever part of Cart is shown. A plain word counts if its owner is named."""
+        """The results of a task, each with the function of its file that the task names as its symbol, and whether that
+        is deprecated: `rename total in Cart` is about Cart.total, whichever part of Cart is shown. A plain word counts
+        if its owner is named."""
         words, names = frozenset(identifiers(query)), frozenset(read_query(query).names)
         found = []
         with self.open(project, store) as index:
@@ -124,9 +125,12 @@ class CodeOperations:
                     has_owner = not names.isdisjoint(one.qualified.split(".")[-2:-1])
                     if unit and one.is_function and one.name.rstrip("?!") in (words if has_owner else names):
                         named[unit.without_namespace(one.qualified)] = has_owner
-                found.append(
-                    hit if hit.symbol in named or not named else replace(hit, symbol=max(named, key=named.__getitem__))
-                )
+                if named and hit.symbol not in named:
+                    symbol = max(named, key=named.__getitem__)
+                    said = _deprecation(index, SymbolId(hit.path, symbol))
+                    context = replace(hit.context or HitContext(), pattern_warning=said)
+                    hit = replace(hit, symbol=symbol, context=context)
+                found.append(hit)
         return found
 
     def callers(self, project: IndexManager, targets: Collection[Symbol]) -> dict[Symbol, list[Line]]:

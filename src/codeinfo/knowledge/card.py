@@ -294,15 +294,15 @@ def decide(evidence: Evidence) -> Card:
     ]
     if score < NEEDED:
         doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
-    warnings = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
-    warned = ((hit, hit.context.pattern_warning) for hit in code if hit.context)
-    old = [f"{hit.path}:{hit.start_line} {hit.symbol} is {said}" for hit, said in warned if said.startswith(DEPRECATED)]
+    failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
+    warned = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
+    deprecated = [f"{hit.path} {hit.symbol} is {said}" for hit, said in warned if said.startswith(DEPRECATED)]
     helps = tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP]
     return Card(
         ready=not doubts,
         score=score,
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
-        warnings=(*warnings[:MOST_LISTED], *old[:MOST_LISTED]),
+        warnings=(*failures[:MOST_LISTED], *list(dict.fromkeys(deprecated))[:MOST_LISTED]),
         patterns=_advice(patterns, evidence) if share >= RELEVANT else None,
         best_example=best_example(code, evidence.files) if share >= RELEVANT else "",
         impact=_impact(covered, callers),
