@@ -330,12 +330,13 @@ class ProjectPatterns:
 
     def _list_files(self, store: SqliteStore, areas: Areas, part: _Part) -> dict[str, ManifestRow]:
         """The files of a part whose patterns are known."""
-        families = {path: detector_language(row.language) for path, row in store.manifest().items() if row.chunk_count}
+        known = {path: row for path, row in store.manifest().items() if row.chunk_count}
         return {
             path: row
-            for path, family in families.items()
+            for path, row in known.items()
+            for family in [detector_language(row.language)]
             if part is None or (family == part[1] and areas.of(path, family) == part[0])
-            if self._matcher.knows((row := store.manifest()[path]).language)
+            if self._matcher.knows(row.language)
         }
 
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
@@ -364,7 +365,8 @@ class ProjectPatterns:
         return replace(latest.report, patterns=patterns, notes=notes), dates.complete
 
     def _find_uses(self, store: SqliteStore, cache: PatternCache, listed: Mapping[str, ManifestRow]) -> None:
-        cache.files = {path: entry for path, entry in cache.files.items() if path in store.manifest()}
+        present = store.manifest()
+        cache.files = {path: entry for path, entry in cache.files.items() if path in present}
         wanted = {path for path, row in listed.items() if cache.files.get(path, ("",))[0] != row.sha256}
         if not wanted:
             return

@@ -198,13 +198,12 @@ class Change:
             return ()  # defined elsewhere
 
     def _is_new(self, qualified: str) -> bool:
-        """Whether only the change can use a definition: what others use by its name is something else."""
+        """Whether only the change can use a definition by its name: others mean something else with it."""
         return qualified.rpartition(".")[2] not in self._names_before
 
     def _is_tested(self, path: str, qualified: str) -> bool:
-        if self._is_new(qualified):
-            return False
-        if any(file_kind(use.file) is FileKind.TEST for use in self._uses(f"{path}::{qualified}")):
+        uses = () if self._is_new(qualified) else self._uses(f"{path}::{qualified}")
+        if any(file_kind(use.file) is FileKind.TEST for use in uses):
             return True
         through_base = self._code.dispatched_callers(self._project.index, self._store, path, qualified)
         return any(file_kind(one) is FileKind.TEST for one, _ in through_base)
@@ -242,9 +241,7 @@ class Change:
     def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
         """The files and lines outside the change that use a definition, or call a method through its interface. Of a
         file that does more than import it, what it does."""
-        if self._is_new(qualified):
-            return []
-        uses = self._uses_outside(path, qualified)
+        uses = () if self._is_new(qualified) else self._uses_outside(path, qualified)
         doing = [use for use in uses if use.edge not in ("IMPORTS", "EXPORTS")]
         files = {use.file for use in doing}
         used = [(use.file, use.line) for use in (*doing, *(use for use in uses if use.file not in files))]

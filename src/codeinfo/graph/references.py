@@ -924,11 +924,13 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
-    known = {edge.source for edge in callers(index, lookup)}
+    overriding = [
+        (one, base) for one, definition in lookup.found.items() for base in _overridden(index, one, definition)
+    ]
+    known = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
-        for symbol, definition in lookup.found.items()
-        for base in _overridden(index, symbol, definition)
+        for symbol, base in overriding
         for called in [replace(look_up(index, str(base)), outside_tests=lookup.outside_tests)]
         for edge in callers(index, called, symbol.owner)
         if edge.source not in known and edge.confidence != "syntactic"
