@@ -911,6 +911,13 @@ def test_a_new_file_that_is_missing_from_the_list_of_its_neighbours(project: Pat
     assert other.patterns is None or line not in other.patterns.do
 
 
+def test_overloads_have_one_name(project: Path) -> None:
+    text = "fun show(at: Int) = at + 1\n\nfun show(at: Long) = at + 1\n"
+    commit(project, "kotlin", {"src/main/kotlin/Show.kt": text})
+    (project / "src/main/kotlin/Show.kt").write_text(text.replace("+ 1", "+ 2"))
+    assert [message for _, _, message in review(project)] == ["show was changed, and no test was"]
+
+
 def test_a_caller_is_no_import_of_what_it_calls(project: Path) -> None:
     (project / "pkg" / "adapter.py").write_text(ADAPTER.replace("class Adapter:", "class Adapter(object):"))
     with engine_of(project) as engine:

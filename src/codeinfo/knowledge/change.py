@@ -441,10 +441,10 @@ def _is_offered(one: Definition, public: Collection[str]) -> bool:
 def _list_findings(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:
     if not functions:
         return []
-    names = ", ".join(dict.fromkeys(one.qualified for one in functions[:MOST_NAMED]))
-    more = len(functions) - MOST_NAMED
-    names += f" and {more} more" if more > 0 else ""
-    return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(functions) > 1]}")]
+    every = list(dict.fromkeys(one.qualified for one in functions))  # overloads have one name
+    more = len(every) - MOST_NAMED
+    names = ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(every) > 1]}")]
 
 
 def _find_renamed(revision: Revision) -> dict[str, str]:
