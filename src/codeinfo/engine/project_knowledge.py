@@ -262,7 +262,7 @@ class ProjectPatterns:
 
     def with_near_examples(self, report: PatternReport, path: str) -> PatternReport:
         """A report of `around` with examples near the file."""
-        known = (one.files for one in self._latest.values() if path in one.files)
+        known = (one.files for one in self._known_parts() if path in one.files)
         return with_near_examples(report, self.detectors, next(known, {}), path)
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
@@ -279,9 +279,13 @@ class ProjectPatterns:
 
     def used_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
         """Language, question and name of the patterns used in some files, from the last report."""
-        known = [one.files for one in self._latest.values()]
+        known = [one.files for one in self._known_parts()]
         used = [files[path] for path in paths for files in known if path in files]
         return {key_of(self.detectors[position]) for file in used for position in file.uses}
+
+    def _known_parts(self) -> list[_Latest]:
+        with self._lock:
+            return list(self._latest.values())
 
     def conventions_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
         """The same without what is only a way to write."""

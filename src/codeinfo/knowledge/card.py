@@ -192,7 +192,7 @@ def deprecation(lines: Mapping[int, str], start: int, end: int) -> str:
             elif line.startswith(f"{inside}warnings.warn(") and "DeprecationWarning" in rest:
                 said.append(_said(rest, rest.index("(")))
         said = [one for one in said if not _OF_PARAMETER.search(one)]
-    text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", max(said, key=bool, default="")).split()).strip(" :-*/\"'")
+    text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", next(filter(None, said), "")).split()).strip(" :-*/\"'")
     return f"{DEPRECATED}: {text[:SAID_CHARS]}".rstrip(": ") if said else ""
 
 
@@ -408,8 +408,8 @@ _SWEEPING = re.compile(
     r"\b.*\b(?:all|every|each|any)\b",
     re.IGNORECASE | re.DOTALL,
 )
+_ADDING = frozenset("add create implement introduce support".split())  # begins what may need a new file
 # A change that begins with one of these affects the callers.
-_ADDING = frozenset("add create implement introduce support".split())
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 
