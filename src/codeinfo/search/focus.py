@@ -24,7 +24,7 @@ DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
 OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
 NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
-IN_FUNCTION = 0.4  # a chunk that is all code of functions: these answer what others declare, import or describe
+IN_FUNCTION = 0.3  # a chunk that is all code of functions: these answer what others declare, import or describe
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
 # Chunks with all of a quotation's words that are read for it, by the kinds that come first.
 READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 40, FileKind.TEST: 20, FileKind.DOCS: 20}

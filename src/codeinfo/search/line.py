@@ -662,7 +662,7 @@ def _candidates(
         found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
         chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
         for (item, own), scored in zip(chosen, rows, strict=True):
-            if query.shape in (Shape.QUESTION, Shape.REPORT) and not query.about_types:
+            if query.shape is Shape.QUESTION and not query.about_types:
                 _put_functions_first(own, scored, view, item.file)
             if past_tests:
                 own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
