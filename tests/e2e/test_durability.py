@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -225,10 +225,11 @@ def test_an_interrupted_rebuild_goes_on_where_it_stopped(project: Path, monkeypa
     refreshed(project, CountingEmbedder(64)).close()
     old = live_build(project)
     failing = CountingEmbedder(32, fail_after=12)
-    with pytest.raises(ProviderError):
-        index_manager(project, failing).refresh()
+    with closing(index_manager(project, failing)) as stopped, pytest.raises(ProviderError):
+        stopped.refresh()
     assert live_build(project) == old
-    assert first_hit(index_manager(project, CountingEmbedder(64))) == "steady.py"
+    with closing(index_manager(project, CountingEmbedder(64))) as reader:
+        assert first_hit(reader) == "steady.py"
     refreshed(project, whole)
     assert failing.texts > 0
     assert failing.texts + whole.texts == count_chunks(project)
