@@ -228,8 +228,7 @@ class Graph(Struct, frozen=True, dict=True):
     def tests_named_after(self, path: str) -> list[str]:
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
         tests that import it, lie beside it or in folders of the same names, or share more folder names with it than
-        with the others. Examples and
-        documents of that name count only if they are nearer to the test."""
+        with the others. Examples and documents of that name count only if they are nearer to the test."""
         stem, folder, base = stem_of(path), path.rpartition("/")[0], _base(path)
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
