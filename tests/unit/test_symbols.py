@@ -52,6 +52,12 @@ def test_windows_line_ends_and_letters_beyond_ascii_change_nothing(language: str
         assert [shown(entry) for entry in found] == expected
 
 
+def test_tests_of_cpp_are_known_by_their_macro_beside_letters_beyond_ascii() -> None:
+    text = "TEST_P(Cart, Adds) { int x = 1; }\nCHECK(Cart, Adds) { int x = 1; }\n// "
+    plain, other = (parse_file("cart.cpp", f"{text}{end}\n", "cpp", ChunkSettings())[1] for end in ("size", "Größe"))
+    assert unpack(plain) == unpack(other)
+
+
 @pytest.mark.parametrize(
     ("language", "qualified", "signature"),
     [

@@ -251,13 +251,15 @@ _OWNERS = ("self.", "this.", "$this->")
 _OWNER = re.compile(r"^\$?\w+(?:\.|->)")
 _MAX_TEXT = 160  # characters of a type or a value: arguments follow
 _PLAIN = re.compile(r"[^\W\d]|[&*$@(\[<?\\]")  # how a type or a value begins that may lead to a definition
-# What the text of some captures must be: a query can only ask that of files in ASCII.
+# What the text of some captures must be: a query sees two bytes for each letter of a file that is not ASCII, and so can
+# only ask for their first one.
 _GUARDS = {
     "exporting": re.compile(r"(?:exports\s*=\s*)?module\.exports(?:\s*=|\Z)"),  # assigned to, in CommonJS
     "generic": re.compile(r"(?:Annotated|ForwardRef|List|Optional|Sequence|Type|Union|list|type)\Z"),
     "listing": re.compile(r"__all__\Z"),
     "mixin": re.compile(r"(?:include|prepend)\Z"),
     "naming": re.compile(r"(?:.*\.)?(?:patch\.object|setattr|delattr|getattr|hasattr)\Z"),
+    "test": re.compile(r"\w*TEST"),  # a macro of C++
 }
 _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')

@@ -26,5 +26,4 @@
   (identifier) @bind (pointer_declarator declarator: (identifier) @bind) (reference_declarator (identifier) @bind)])
 (for_range_loop declarator: [(identifier) @bind (reference_declarator (identifier) @bind)]) @bind.in
 (function_definition !type declarator: (function_declarator declarator: (identifier) @test
-  parameters: (parameter_list (_) . (parameter_declaration type: (type_identifier) @key !declarator) .))
-  (#match? @test "TEST"))
+  parameters: (parameter_list (_) . (parameter_declaration type: (type_identifier) @key !declarator) .)))
