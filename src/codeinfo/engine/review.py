@@ -321,6 +321,7 @@ class Change:
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
             *diff.find_untested(self._revisions, self._is_reached),
+            *self._find_unregistered(),
             *self._find_unused(),
             *self._find_widely_used(),
             *self._find_risks(),
@@ -364,17 +365,20 @@ class Change:
         own = set(project_names(manifests).values())
         return diff.new_dependencies(before, after, imported, elsewhere, own)
 
-    def _find_unused(self) -> list[Finding]:
-        """New files that nothing imports although one file imports most of their neighbours, and exported functions
-        whose last caller the change removed: dead code, or a hook that is no longer reached."""
+    def _find_unregistered(self) -> list[Finding]:
+        """New files that nothing imports although one file imports most of their neighbours."""
+        added = [one.path for one in self._revisions if one.is_product and one.change.state == "added"]
         found = []
-        for one in self._revisions:
-            with self._code.open(self._project.index, self._store) as index:
-                is_loose = one.is_product and one.change.state == "added" and one.path in index.graph.files
-                gathered = gathering_file(index.graph, one.path) if is_loose else None
-                if gathered and not index.graph.users(one.path):
+        with self._code.open(self._project.index, self._store) as index:
+            for path in (one for one in added if one in index.graph.files and not index.graph.users(one)):
+                if gathered := gathering_file(index.graph, path):
                     where = "{} imports {} of its {} neighbours".format(*gathered)
-                    found.append(Finding("unused", one.path, f"nothing imports this new file; {where}"))
+                    found.append(Finding("unused", path, f"nothing imports this new file; {where}"))
+        return found
+
+    def _find_unused(self) -> list[Finding]:
+        """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
+        found = []
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
             defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
             is_used = any(file_kind(use.file) is not FileKind.TEST for use in self._uses(name))
