@@ -100,7 +100,7 @@ def test_options_of_ranked_search_are_refused_and_lines_are_shown(codeinfo: RunC
 
 
 def columns(pattern: Pattern, text: str) -> list[tuple[int, int]]:
-    return [(line.number, line.found - line.start) for line in matching_lines(pattern, text.encode())]
+    return [(line.number, line.match_start - line.start) for line in matching_lines(pattern, text.encode())]
 
 
 @pytest.mark.parametrize(

@@ -31,11 +31,11 @@ from codeinfo.search.channels import (
     runs_of,
     score_keywords,
     squared_l2,
+    weigh_words,
     with_paths,
-    word_worths,
 )
 from codeinfo.search.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
-from codeinfo.search.quality import Grounds, assess, grounds
+from codeinfo.search.quality import AnswerFeatures, assess, measure_features
 from codeinfo.search.query import read_query
 from codeinfo.search.weights import QUESTION, REPORT, TASK
 from codeinfo.tokens import stem
@@ -122,7 +122,7 @@ def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
         {"a": 1.0, "b": 1.0, "c": 1.0}, [10] * 3, [0, 0, 1], a={0: 1, 1: 1, 2: 1}, stem_a={2: 1}, type_b={1: 1}
     )
     assert list(found.idf) == ["a", "b"], "what occurs nowhere has no rarity here"
-    met = list(zip(found.met_term.tolist(), found.met_file.tolist(), found.met_fields.tolist(), strict=True))
+    met = list(zip(found.entry_term.tolist(), found.entry_file.tolist(), found.entry_fields.tolist(), strict=True))
     assert met == [(0, 0, 0), (0, 1, STEM), (1, 0, DEFINED)]
     assert found.shares.sum() == pytest.approx(1)
 
@@ -609,13 +609,13 @@ def test_one_file_is_scored_on_the_scale_of_all() -> None:
 def test_words_are_worth_what_they_tell_here() -> None:
     """By their place and the root of their rarity; what the index does not know counts as its words do on average."""
     query = read_query("how are sockets closed quietly")
-    worths = dict(word_worths(query, {"socket": 4.0, stem("closed"): 1.0}))
+    worths = dict(weigh_words(query, {"socket": 4.0, stem("closed"): 1.0}))
     assert list(worths) == ["how", "are", "sockets", "closed", "quietly"]
     assert worths["sockets"] == pytest.approx(2 * query.terms["socket"])
     assert worths["closed"] == pytest.approx(1 * query.terms[stem("closed")])
     assert worths["how"] == pytest.approx(math.sqrt(2.5))
     assert worths["quietly"] == pytest.approx(math.sqrt(2.5) * query.terms[stem("quietly")])
-    assert dict(word_worths(read_query("closed"), {})) == {"closed": 1.0}
+    assert dict(weigh_words(read_query("closed"), {})) == {"closed": 1.0}
 
 
 def test_a_chunk_and_its_path_are_one_vector() -> None:
@@ -674,29 +674,29 @@ def test_an_excerpt_is_whole_lines_within_its_budget(lines: list[str], budget: i
 
 def test_confidence_by_hand() -> None:
     query = read_query("retry policy of requests")
-    sure = assess(Grounds(1, 1, 1, None, title=1, lead=0.5, spread=0.6, pointed=0.5, together=0.4), query)
+    sure = assess(AnswerFeatures(1, 1, 1, None, title=1, lead=0.5, spread=0.6, pointed=0.5, together=0.4), query)
     assert (sure.status, sure.reasons, sure.hint) == ("ok", (), "")
     expected = 2.9 + 1.5 * 0.5 + 2.6 * 0.6 + 2.1 * 0.5 + 0.8 * 0.4 - 4.25
     assert sure.confidence == pytest.approx(1 / (1 + math.exp(-expected)), abs=0.001)
-    close = assess(Grounds(1, 1, 1, 0.6, agreed=1), query)
+    close = assess(AnswerFeatures(1, 1, 1, 0.6, agreed=1), query)
     assert close.confidence == pytest.approx(1 / (1 + math.exp(-(3.8 * 0.6 + 0.4 - 4.9))), abs=0.001)
     assert close.status == "low_confidence", "near, but no nearer than the rest"
 
 
 def test_low_confidence_says_why_and_what_to_do() -> None:
-    nothing = assess(Grounds(0, 0, 0, None), read_query("retry policy of requests"))
+    nothing = assess(AnswerFeatures(0, 0, 0, None), read_query("retry policy of requests"))
     assert nothing.status == "low_confidence"
     assert len(nothing.reasons) == 3
     assert "right folder" in nothing.hint
-    assert "has that name" in assess(Grounds(0, 0, 0, None), read_query("RetryPolicy")).hint
-    assert "name is here" in assess(Grounds(1, 0.8, 0.6, 0.1), read_query("reserve")).hint
-    assert assess(Grounds(1, 1, 1, 0.1), read_query("reserve")).status == "ok", (
+    assert "has that name" in assess(AnswerFeatures(0, 0, 0, None), read_query("RetryPolicy")).hint
+    assert "name is here" in assess(AnswerFeatures(1, 0.8, 0.6, 0.1), read_query("reserve")).hint
+    assert assess(AnswerFeatures(1, 1, 1, 0.1), read_query("reserve")).status == "ok", (
         "a name that is there, whatever it means"
     )
     dotted = read_query("repo.issues.new")
-    assert assess(Grounds(1, 1, 1, 0.1), dotted).status == "low_confidence", "three words of any file"
-    assert assess(Grounds(1, 1, 1, 0.1, defined=True), dotted).status == "ok"
-    vague = assess(Grounds(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
+    assert assess(AnswerFeatures(1, 1, 1, 0.1), dotted).status == "low_confidence", "three words of any file"
+    assert assess(AnswerFeatures(1, 1, 1, 0.1, defined=True), dotted).status == "ok"
+    vague = assess(AnswerFeatures(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
     assert "to some paths" in vague.hint
     assert not re.search("--|codeinfo", vague.hint + nothing.hint)  # pages and agents read it too
@@ -708,7 +708,7 @@ FIGURES = ("closest", "title", "lead", "spread", "pointed", "length", "together"
 @given(st.sampled_from(FIGURES), *[st.floats(0, 1)] * 2)
 def test_more_grounds_never_lower_the_confidence(name: str, value: float, more: float) -> None:
     query = read_query("anything at all")
-    some = replace(Grounds(1, 1, 1, 0.5), **{name: value})
+    some = replace(AnswerFeatures(1, 1, 1, 0.5), **{name: value})
     better = replace(some, **{name: min(value + more, 1)})
     assert assess(better, query).confidence >= assess(some, query).confidence
 
@@ -716,10 +716,10 @@ def test_more_grounds_never_lower_the_confidence(name: str, value: float, more: 
 def test_grounds_are_shares_of_the_query() -> None:
     query = read_query("retry unknownword")
     keyword = known("retry unknownword", {"retri": math.log1p(10.5 / 0.5)}, {"retri": [1]}, STEM)
-    found = grounds(query, keyword, [0, 1], 10, None)
+    found = measure_features(query, keyword, [0, 1], 10, None)
     share = 1 / (1 + 1 / 1.2)  # both are as rare as can be; the second word weighs 1/1.2
     assert (found.known, found.covered, found.named) == pytest.approx((share, share, share))
-    assert grounds(query, keyword, [], 10, None).covered == 0
+    assert measure_features(query, keyword, [], 10, None).covered == 0
 
 
 DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)

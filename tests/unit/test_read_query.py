@@ -298,7 +298,7 @@ def test_paths_are_read_as_an_index_has_them(text: str, paths: tuple[str, ...]) 
     ],
 )
 def test_lines_of_files_are_read(text: str, places: list[tuple[str, int]]) -> None:
-    assert [tuple(place) for place in read_query(text).places] == places
+    assert [tuple(place) for place in read_query(text).locations] == places
 
 
 def test_an_acronym_is_one_word_whatever_its_ending() -> None:

@@ -15,7 +15,7 @@ from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.model import Chunk, Definition, FileKind, IndexedFile, ParsedFile, SearchResult, SourceFile
 from codeinfo.operations.search import SearchRequest
-from codeinfo.search.quality import Grounds, is_about, suggestions
+from codeinfo.search.quality import AnswerFeatures, is_about, suggestions
 from codeinfo.search.query import read_query
 from codeinfo.shells.mcp_replies import CodebaseSearch
 from codeinfo.shells.mcp_replies import as_json as to_json
@@ -153,11 +153,11 @@ def test_a_hundred_thousand_names_are_looked_through_quickly(tmp_path: Path) -> 
 
 def test_vectors_of_unknown_scale_are_not_ruled_out() -> None:
     query = read_query("what does the flurbogast do")
-    assert not is_about(Grounds(0, 0, 0, None), query, understood=False)
-    assert is_about(Grounds(0, 0, 0, None), query, understood=None), "a foreign model cannot rule anything out"
-    assert not is_about(Grounds(0, 0, 0, 0.4), query, understood=False), "nonsense is near by chance"
-    assert not is_about(Grounds(0, 0, 0, 0.2), query, understood=True)
-    assert is_about(Grounds(0, 0, 0, 0.3), query, understood=True)
+    assert not is_about(AnswerFeatures(0, 0, 0, None), query, understood=False)
+    assert is_about(AnswerFeatures(0, 0, 0, None), query, understood=None), "a foreign model cannot rule anything out"
+    assert not is_about(AnswerFeatures(0, 0, 0, 0.4), query, understood=False), "nonsense is near by chance"
+    assert not is_about(AnswerFeatures(0, 0, 0, 0.2), query, understood=True)
+    assert is_about(AnswerFeatures(0, 0, 0, 0.3), query, understood=True)
 
 
 def test_stop_words_are_not_set_off() -> None:

@@ -372,10 +372,10 @@ def find_enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int,
 
 def shown_line(data: bytes, line: literal.Line) -> tuple[int, int, str]:
     """The column and length of the match, and the line, truncated around it if long."""
-    end = data.find(b"\n", line.found)
+    end = data.find(b"\n", line.match_start)
     text = data[line.start : end if end >= 0 else len(data)].decode("utf-8", "replace")
-    column = len(data[line.start : line.found].decode("utf-8", "replace"))
-    length = len(data[line.found : line.found_end].decode("utf-8", "replace"))
+    column = len(data[line.start : line.match_start].decode("utf-8", "replace"))
+    length = len(data[line.match_start : line.match_end].decode("utf-8", "replace"))
     if len(text) > MAX_LINE_CHARS:
         first = max(0, column - BEFORE_MATCH)
         last = first + MAX_LINE_CHARS

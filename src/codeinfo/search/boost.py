@@ -114,9 +114,9 @@ class Layout:
     def _add_folder(self, folder: str) -> None:
         if folder not in self._folders:
             self._folders[folder] = set()
-            parent, _, own = folder.rpartition("/")
+            parent, _, name = folder.rpartition("/")
             self._add_folder(parent)
-            self._folders[parent].add(own)
+            self._folders[parent].add(name)
 
     def _names_in(self, folder: str) -> frozenset[str]:
         """The names of its files. Few folders are asked for."""
@@ -125,11 +125,11 @@ class Layout:
         return self._names[folder]
 
     def facts(self, file: int) -> Facts:
-        found = self._facts.get(file)
-        if found is None:
+        facts = self._facts.get(file)
+        if facts is None:
             tiny = self._tiny is not None and bool(self._tiny[file])
-            found = self._facts[file] = self._facts_of(self._paths[file], self._places[file], tiny)
-        return found
+            facts = self._facts[file] = self._facts_of(self._paths[file], self._places[file], tiny)
+        return facts
 
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
@@ -174,8 +174,8 @@ class Layout:
     def _is_older(self, folder: str) -> bool:
         """`v1beta1` beside `v1`, or a folder that repeats the file names of its parent."""
         if folder not in self._older_folders:
-            parent, _, own = folder.rpartition("/")
-            version = _version(own)
+            parent, _, name = folder.rpartition("/")
+            version = _version(name)
             newer = version and any((_version(other) or version) > version for other in self._folders[parent])
             names = self._names_in(folder)
             shared = names & self._names_in(parent)
@@ -188,20 +188,20 @@ class Layout:
     def _is_translated(self, folder: str) -> bool:
         """`docs/pt` beside `docs/en` and `docs/es`; beside `en`, any other code is taken for a language."""
         if folder not in self._translated_folders:
-            parent, _, own = folder.rpartition("/")
-            others = self._folders[parent]
-            foreign = _is_language(own) or ("en" in others and _LANGUAGE.match(own) is not None)
-            beside = foreign and not own.lower().startswith("en") and sum(map(_is_language, others)) >= 3
+            parent, _, name = folder.rpartition("/")
+            siblings = self._folders[parent]
+            foreign = _is_language(name) or ("en" in siblings and _LANGUAGE.match(name) is not None)
+            beside = foreign and not name.lower().startswith("en") and sum(map(_is_language, siblings)) >= 3
             self._translated_folders[folder] = beside or self._is_translated(parent)
         return self._translated_folders[folder]
 
     def _is_translated_file(self, folder: str, name: str) -> bool:
         """`README.zh-CN.md` beside `README.md`."""
         stem, dot, extension = name.rpartition(".")
-        found = _NAMED_LANGUAGE.search(stem)
-        if found is None or not _is_language(found[1]) or found[1].lower().startswith("en"):
+        match = _NAMED_LANGUAGE.search(stem)
+        if match is None or not _is_language(match[1]) or match[1].lower().startswith("en"):
             return False
-        return f"{stem[: found.start()]}{dot}{extension}" in self._names_in(folder)
+        return f"{stem[: match.start()]}{dot}{extension}" in self._names_in(folder)
 
 
 @lru_cache(maxsize=65_536)
@@ -213,10 +213,10 @@ def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool, bool]:
 
 
 def _secondary_terms(path: str) -> tuple[str, ...]:
-    found = _SECONDARY.search(path)
-    if found is None:
+    match = _SECONDARY.search(path)
+    if match is None:
         return ()
-    word = found[found.lastindex or 0]
+    word = match[match.lastindex or 0]
     also = "example" if _EXAMPLES.fullmatch(word) else " ".join(_BENCHMARK.findall(path))
     return (*terms(word), *terms(also)) or ("tool",)
 
@@ -231,8 +231,8 @@ def _is_manifest(name: str) -> bool:
 
 
 def _version(folder: str) -> tuple[int, int, int] | None:
-    found = _VERSION.match(folder)
-    return (int(found[1]), _STAGES[found[2] or ""], int(found[3] or 0)) if found else None
+    match = _VERSION.match(folder)
+    return (int(match[1]), _STAGES[match[2] or ""], int(match[3] or 0)) if match else None
 
 
 def _is_language(name: str) -> bool:
@@ -251,18 +251,18 @@ def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
     total, shares = np.zeros(files), keyword.shares
     if field != ANYWHERE:
-        met = _met_in(keyword, field)
-        add_at(total, keyword.met_file.take(met), shares.take(keyword.met_term.take(met)))
+        entries = _entries_in(keyword, field)
+        add_at(total, keyword.entry_file.take(entries), shares.take(keyword.entry_term.take(entries)))
     else:
         for part, counts in batches([len(uses.files) for uses in keyword.uses]):
             add_at(total, np.concatenate([uses.files for uses in keyword.uses[part]]), shares[part].repeat(counts))
     return total.astype(np.float32)
 
 
-def _met_in(keyword: KeywordScores, field: int) -> Ints:
+def _entries_in(keyword: KeywordScores, field: int) -> Ints:
     """The entries whose files have the term in one of these fields."""
-    own = (keyword.met_fields.take(keyword.named) & np.uint8(field)) > 0
-    return keyword.named[own]
+    in_field = (keyword.entry_fields.take(keyword.named_entries) & np.uint8(field)) > 0
+    return keyword.named_entries[in_field]
 
 
 def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
@@ -270,52 +270,52 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[
 
     `sizes` caches how many terms each name has, 0 until computed.
     """
-    matched = np.bincount(keyword.met_file.take(_met_in(keyword, STEM)), minlength=len(paths))
+    matched = np.bincount(keyword.entry_file.take(_entries_in(keyword, STEM)), minlength=len(paths))
     for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
         sizes[file] = len(stem_terms(paths[file]))
     return (matched / np.maximum(sizes, 1)).astype(np.float32)
 
 
-def both(one: Floats, other: Floats) -> Floats:
+def both(first: Floats, second: Floats) -> Floats:
     """The harmonic mean: nearly as low as the lower of the two."""
-    mean: Floats = 2 * one * other / np.maximum(one + other, np.float32(1e-9))
+    mean: Floats = 2 * first * second / np.maximum(first + second, np.float32(1e-9))
     return mean
 
 
-def definition_scores(query: Query, found: Iterable[StoredSymbol], paths: Sequence[str]) -> tuple[Floats, Floats]:
+def definition_scores(query: Query, definitions: Iterable[StoredSymbol], paths: Sequence[str]) -> tuple[Floats, Floats]:
     """(exact, named): files that define the bare name asked for, and files that define a name a sentence mentions.
 
     A type counts fully, functions less, other values hardly, a member asked for with its owner most; a name that a
     sentence mentions says little if many files define it.
     """
-    exact, named = np.zeros(len(paths), np.float32), np.zeros(len(paths), np.float32)
+    exact, mentioned = np.zeros(len(paths), np.float32), np.zeros(len(paths), np.float32)
     by_name: dict[str, dict[int, float]] = {}
-    alike: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
-    names_owner, wanted = query.names_owner, [name.lower() for name in query.names]
-    for symbol in found:
+    values_of: dict[tuple[str, str], tuple[dict[int, float], float]] = {}  # a common name has thousands of definitions
+    names_owner, lowered = query.names_owner, [name.lower() for name in query.names]
+    for symbol in definitions:
         spelled = symbol.name, symbol.kind
-        if spelled not in alike:
+        if spelled not in values_of:
             kind = symbol_kind(symbol.kind)
             is_value = kind is PLAIN_KIND and query.bare_name
             value = 1.0 if kind.ranks_as_type else ASKED_VALUE if is_value else 0.7
             if symbol.name not in query.names:
                 value *= 0.5  # same letters, different case: `session` for `Session`
-            alike[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
-        places, value = alike[spelled]
+            values_of[spelled] = by_name.setdefault(symbol.name.lower(), {}), value
+        places, value = values_of[spelled]
         if names_owner and query.asks_for(symbol.qualified):
             value = ASKED_MEMBER
-        elif names_owner and symbol.name.lower() == wanted[0] and not is_definition_of(query, symbol, paths):
+        elif names_owner and symbol.name.lower() == lowered[0] and not is_definition_of(query, symbol, paths):
             value *= ASKED_VALUE
         if value > places.get(symbol.file, 0.0):
             places[symbol.file] = value
     for key in sorted(by_name):  # sums must not depend on the order of discovery
         places = by_name[key]
-        own, values = np.array(list(places), np.intp), np.array(list(places.values()))
+        files, values = np.array(list(places), np.intp), np.array(list(places.values()))
         if query.bare_name:
-            exact[own] = np.maximum(exact[own], values if key == wanted[0] else 0.5 * values)
+            exact[files] = np.maximum(exact[files], values if key == lowered[0] else 0.5 * values)
         else:
-            named[own] += values / np.sqrt(len(places))
-    return exact, named
+            mentioned[files] += values / np.sqrt(len(places))
+    return exact, mentioned
 
 
 def is_definition_of(query: Query, symbol: StoredSymbol, paths: Sequence[str]) -> bool:
@@ -329,32 +329,32 @@ def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the distinct words of the first line that a file has, each with equal weight. For a question a
     synonym counts; the verbs of a task ("resolve", "delete") say what was done rather than what the code does."""
     synonyms = SYNONYMS if query.shape is Shape.QUESTION else {}
-    return _share_met(keyword, [{term, *synonyms.get(term, ())} for term in query.title], files)
+    return _share_of_sets(keyword, [{term, *synonyms.get(term, ())} for term in query.title], files)
 
 
 def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the scope a task opens with ("http client: …") that is found in a file's path."""
     if not query.scope:
         return np.zeros(files, np.float32)
-    in_path = np.zeros(len(keyword.met_file), bool)
-    in_path[_met_in(keyword, STEM | FOLDER)] = True
-    return _share_met(keyword, [{term} for term in query.scope], files, in_path)
+    in_path = np.zeros(len(keyword.entry_file), bool)
+    in_path[_entries_in(keyword, STEM | FOLDER)] = True
+    return _share_of_sets(keyword, [{term} for term in query.scope], files, in_path)
 
 
-def _share_met(
-    keyword: KeywordScores, wanted: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
+def _share_of_sets(
+    keyword: KeywordScores, term_sets: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
     """Share of those `wanted` sets of terms that occur in this index of which each file has a term."""
     starts = keyword.entries()
-    own = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
-    known = [[own[term] for term in alike if term in own] for alike in wanted]
+    entries_of = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
+    entries_by_set = [[entries_of[term] for term in terms if term in entries_of] for terms in term_sets]
     shares = np.zeros(files, np.float32)
-    for entries in filter(None, known):
+    for entries in filter(None, entries_by_set):
         has = np.zeros(files, bool)
-        for some in entries:
-            has[keyword.met_file[some] if where is None else keyword.met_file[some][where[some]]] = True
+        for span in entries:
+            has[keyword.entry_file[span] if where is None else keyword.entry_file[span][where[span]]] = True
         shares += has
-    return shares / np.float32(max(sum(map(bool, known)), 1))
+    return shares / np.float32(max(sum(map(bool, entries_by_set)), 1))
 
 
 def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
@@ -363,21 +363,21 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     counted = np.array([term in names for term in keyword.idf], bool)
     if not counted.any():
         return np.zeros(files, np.float32)
-    named = np.zeros(files)
+    total = np.zeros(files)
     for uses, share in zip(keyword.uses, keyword.shares * counted, strict=True):
         if share:
-            add_at(named, uses.files, np.full(len(uses.files), share))
-    return named.astype(np.float32)
+            add_at(total, uses.files, np.full(len(uses.files), share))
+    return total.astype(np.float32)
 
 
 def files_by_name(paths: Sequence[str]) -> dict[str, list[int]]:
     """The positions of the files with each name and, as "/src/app/", directly in each folder, in lower case."""
-    found: dict[str, list[int]] = {}
+    positions: dict[str, list[int]] = {}
     for file, path in enumerate(paths):
         folder, slash, name = path.lower().rpartition("/")
-        found.setdefault(name, []).append(file)
-        found.setdefault(f"/{folder}{slash}", []).append(file)
-    return found
+        positions.setdefault(name, []).append(file)
+        positions.setdefault(f"/{folder}{slash}", []).append(file)
+    return positions
 
 
 def project_files(query: Query, paths: Sequence[str]) -> Floats:
@@ -401,10 +401,10 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
     for place, mention in enumerate(map(str.lower, query.paths)):
         parts = mention.split("/")
         shared = {file: _compare_tails(paths[file].lower().split("/"), parts) for file in by_name.get(parts[-1], ())}
-        alike = list(shared.values()).count(max(shared.values(), default=0))
-        worth = (1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))) / math.sqrt(max(alike, 1))
+        rivals = list(shared.values()).count(max(shared.values(), default=0))
+        weight = (1 - LATER_FRAME * (1 - (place + 1) / len(query.paths))) / math.sqrt(max(rivals, 1))
         for file, share in shared.items():
-            result[file] = max(result[file], worth * share)
+            result[file] = max(result[file], weight * share)
         if len(parts) > 1 and parts[-1] not in by_name:
             below = f"/{mention}/"
             for folder in (name for name in by_name if below in name):
@@ -412,15 +412,15 @@ def path_mentions(query: Query, paths: Sequence[str], by_name: Mapping[str, Sequ
     return result
 
 
-def _compare_tails(own: Sequence[str], mentioned: Sequence[str]) -> float:
+def _compare_tails(path_parts: Sequence[str], mentioned: Sequence[str]) -> float:
     """1 if the path has everything mentioned, in this order: `milli/write.rs` is `crates/milli/src/write.rs`; otherwise
     1/2, 2/3, 3/4… by how many parts the two share from the end."""
-    rest = iter(own)
-    if all(part in rest for part in mentioned):
+    remaining = iter(path_parts)
+    if all(part in remaining for part in mentioned):
         return 1.0
     shared = 0
-    for one, other in zip(reversed(own), reversed(mentioned), strict=False):
-        if one != other:
+    for own_part, other_part in zip(reversed(path_parts), reversed(mentioned), strict=False):
+        if own_part != other_part:
             break
         shared += 1
     return shared / (shared + 1)
@@ -449,37 +449,31 @@ def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, 
         factors["secondary"] = w.secondary
     elif query.wants_tests:
         factors["no_test"] = w.no_test
-    if facts.migration and not query.about_schema:
-        factors["migration"] = w.migration
-    if facts.stylesheet and not query.about_looks:
-        factors["stylesheet"] = w.stylesheet
-    if facts.vendored:
-        factors["vendored"] = w.vendored
-    if facts.stub:
-        factors["type_stub"] = w.type_stub
-    if facts.header:
-        factors["header"] = w.header
-    if facts.older and not query.names_version:
-        factors["older_copy"] = w.older_copy
-    if facts.translated and query.is_english:
-        factors["translation"] = w.translation
-    if facts.tiny:
-        factors["tiny"] = w.tiny
-    return factors
+    applies = {
+        "migration": facts.migration and not query.about_schema,
+        "stylesheet": facts.stylesheet and not query.about_looks,
+        "vendored": facts.vendored,
+        "type_stub": facts.stub,
+        "header": facts.header,
+        "older_copy": facts.older and not query.names_version,
+        "translation": facts.translated and query.is_english,
+        "tiny": facts.tiny,
+    }
+    return factors | {name: getattr(w, name) for name, is_true in applies.items() if is_true}
 
 
 def only_declares(definitions: Sequence[Extent]) -> bool:
     """Whether they are types that do nothing: interfaces, settings, records."""
-    has_types = any(symbol_kind(one.kind).ranks_as_type for one in definitions)
+    has_types = any(symbol_kind(definition.kind).ranks_as_type for definition in definitions)
     return has_types and all(map(_is_declaration, definitions, [*definitions[1:], None]))
 
 
-def _is_declaration(one: Extent, following: Extent | None) -> bool:
-    kind, lines = symbol_kind(one.kind), one.end_line - one.start_line + 1
-    if one.kind == "type":  # another name for a type, however long
+def _is_declaration(definition: Extent, following: Extent | None) -> bool:
+    kind, lines = symbol_kind(definition.kind), definition.end_line - definition.start_line + 1
+    if definition.kind == "type":  # another name for a type, however long
         return True
     if kind.ranks_as_type:  # a body without members does something, as that of a class of Ruby may
-        return lines <= LONGEST_SIGNATURE or (following is not None and following.start_line <= one.end_line)
+        return lines <= LONGEST_SIGNATURE or (following is not None and following.start_line <= definition.end_line)
     return lines <= (LONGEST_SIGNATURE if kind.is_callable else 1)
 
 
@@ -500,8 +494,8 @@ class Factors:
         is_config = query.intent is Intent.CONFIG
         tests = query.about_tests, query.wants_tests
         usage = query.asks_usage, query.project_files
-        about = query.about_docs, query.about_looks, query.about_schema, query.names_version, query.is_english
-        return (w, *about, *usage, *tests, is_config)
+        topics = query.about_docs, query.about_looks, query.about_schema, query.names_version, query.is_english
+        return (w, *topics, *usage, *tests, is_config)
 
     def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
         factors = self._known[files]

@@ -21,7 +21,7 @@ from codeinfo.tokens import stem, terms, words
 Floats = NDArray[np.float32]
 Ints = NDArray[np.integer]
 
-STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.met_fields`
+STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.entry_fields`
 ANYWHERE = 0
 _ALL_BITS = 0xFFFF_FFFF
 
@@ -51,12 +51,12 @@ class TermUses(NamedTuple):
     file_gains: Floats  # how much it says about each file, from 0 to 1
     fields: NDArray[np.uint8]  # where in the file: bits
 
-    def within(self, wanted: NDArray[np.bool_]) -> TermUses:
+    def within(self, is_wanted: NDArray[np.bool_]) -> TermUses:
         """Restricted to these files."""
-        own = wanted.take(self.files).nonzero()[0]
-        starts, ends = self.firsts.take(own), self.firsts.take(own + 1)
+        positions = is_wanted.take(self.files).nonzero()[0]
+        starts, ends = self.firsts.take(positions), self.firsts.take(positions + 1)
         rows, firsts = spans(starts, ends), np.append(0, (ends - starts).cumsum())
-        files, gains, fields = self.files.take(own), self.file_gains.take(own), self.fields.take(own)
+        files, gains, fields = self.files.take(positions), self.file_gains.take(positions), self.fields.take(positions)
         return TermUses(self.rows.take(rows), self.uses.take(rows), files, firsts, gains, fields)
 
 
@@ -76,39 +76,39 @@ class Frequency(NamedTuple):
 
 
 class KeywordScores(Struct, frozen=True):
-    """`met_…` are parallel columns: one entry for each term and file that has it."""
+    """`entry_…` are parallel columns: one entry for each term and file that has it."""
 
     files: Floats  # BM25 of every file as one text
     idf: Mapping[str, float]  # of the terms that occur, by chunks
     uses: Sequence[TermUses]  # of each of these terms
-    worths: NDArray[np.float64]  # weight in the query times rarity, of each
+    term_weights: NDArray[np.float64]  # weight in the query times rarity, of each
     row_norms: Floats
-    met_term: Ints  # position among these terms, ascending
-    met_file: Ints
-    met_fields: NDArray[np.uint8]  # where in the file: bits
-    named: Ints  # the entries with any of these bits
+    entry_term: Ints  # position among these terms, ascending
+    entry_file: Ints
+    entry_fields: NDArray[np.uint8]  # where in the file: bits
+    named_entries: Ints  # the entries with any of these bits
 
     @property
     def shares(self) -> NDArray[np.float64]:
         """Share of the query's weight, by rarity, for each term."""
-        return self.worths / (math.fsum(self.worths) or 1.0)
+        return self.term_weights / (math.fsum(self.term_weights) or 1.0)
 
     def entries(self) -> Ints:
         """Where the entries of each term begin and end."""
-        return self.met_term.searchsorted(np.arange(len(self.uses) + 1))
+        return self.entry_term.searchsorted(np.arange(len(self.uses) + 1))
 
     def rows(self, files: Ints | None = None, *, in_file: bool = False) -> Floats:
         """BM25 of every chunk; if the terms have many, at least of the chunks of some files. `in_file`: to compare
         chunks of one file, where having more of the query's terms says more than repeating one in a few lines."""
         chosen, scores = self._uses_in(files), np.zeros(len(self.row_norms))
-        worths = self.worths.astype(np.float32)
+        weights = self.term_weights.astype(np.float32)
         for part, counts in batches([len(uses.rows) for uses in chosen]):
-            columns = zip(*((one.rows, one.uses) for one in chosen[part]), strict=True)
+            columns = zip(*((uses.rows, uses.uses) for uses in chosen[part]), strict=True)
             rows, uses = map(np.concatenate, columns)
             norms = self.row_norms.take(rows)
             if in_file:
                 norms = LEAST_NORM_IN_FILE + NORM_IN_FILE * norms
-            gains = uses / (uses + norms) * worths[part].repeat(counts)
+            gains = uses / (uses + norms) * weights[part].repeat(counts)
             add_at(scores, rows, gains)
         return scores.astype(np.float32)
 
@@ -122,9 +122,9 @@ class KeywordScores(Struct, frozen=True):
     def _uses_in(self, files: Ints | None) -> Sequence[TermUses]:
         if files is None or sum(len(uses.rows) for uses in self.uses) <= CHOSEN_FROM:
             return self.uses
-        wanted = np.zeros(len(self.files), bool)
-        wanted[files] = True
-        return [uses.within(wanted) for uses in self.uses]
+        is_wanted = np.zeros(len(self.files), bool)
+        is_wanted[files] = True
+        return [uses.within(is_wanted) for uses in self.uses]
 
 
 # About k1 = 2, b = .25, measured by the lines that commits changed.
@@ -152,8 +152,8 @@ def add_at(totals: NDArray[np.float64], places: Ints, values: NDArray[np.floatin
 def spans(starts: Ints, ends: Ints) -> Ints:
     """All numbers from each start to its end, one span after the other."""
     counts = ends - starts
-    before = counts.cumsum() - counts
-    numbers: Ints = (starts - before).repeat(counts) + np.arange(int(counts.sum()))
+    offsets = counts.cumsum() - counts
+    numbers: Ints = (starts - offsets).repeat(counts) + np.arange(int(counts.sum()))
     return numbers
 
 
@@ -179,11 +179,11 @@ LONG_LIST = 2_000  # rows: a longer posting list is read on its own, since the r
 def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
     """Decode postings; short ones are processed together."""
     short = {term: posting for term, posting in postings.items() if len(posting.rows) < LONG_LIST}
-    found = _read_together(short, row_file, norms, w) if short else {}
+    uses = _read_together(short, row_file, norms, w) if short else {}
     for term, posting in postings.items():
         if term not in short:
-            found |= _read_together({term: posting}, row_file, norms, w)
-    return found
+            uses |= _read_together({term: posting}, row_file, norms, w)
+    return uses
 
 
 def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
@@ -194,62 +194,64 @@ def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms
     uses, fields = _uses(whole, w)
     owners = row_file.take(whole.rows)
     starts = first_of_runs(owners, np.array([0, *ends[:-1]]))  # a term in a file
-    met_files = owners.take(starts)
+    having = owners.take(starts)
     in_files: Floats = np.add.reduceat(uses, starts)
-    file_gains: Floats = in_files / (in_files + norms.files.take(met_files))
-    met_fields = np.bitwise_or.reduceat(fields, starts)
+    file_gains: Floats = in_files / (in_files + norms.files.take(having))
+    entry_fields = np.bitwise_or.reduceat(fields, starts)
     firsts = np.append(starts, ends[-1]).astype(np.int32)
-    every = TermUses(whole.rows, uses, met_files, firsts, file_gains, met_fields)
+    combined = TermUses(whole.rows, uses, having, firsts, file_gains, entry_fields)
     if not others:
-        return dict.fromkeys(postings, every._replace(rows=whole.rows.copy()))  # copied
+        return dict.fromkeys(postings, combined._replace(rows=whole.rows.copy()))  # copied
     file_ends = starts.searchsorted(ends).tolist()
-    found = {}
+    by_term = {}
     for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):
         # Copies: one cached term would otherwise keep everything that was read with it in memory.
-        found[term] = TermUses(
-            every.rows[first:end].copy(),
-            every.uses[first:end].copy(),
-            every.files[file:last].copy(),
-            every.firsts[file : last + 1] - np.int32(first),
-            every.file_gains[file:last].copy(),
-            every.fields[file:last].copy(),
+        by_term[term] = TermUses(
+            combined.rows[first:end].copy(),
+            combined.uses[first:end].copy(),
+            combined.files[file:last].copy(),
+            combined.firsts[file : last + 1] - np.int32(first),
+            combined.file_gains[file:last].copy(),
+            combined.fields[file:last].copy(),
         )
-    return found
+    return by_term
 
 
 def score_keywords(
     terms: Mapping[str, float],
-    known: Mapping[str, TermUses],
+    uses_of: Mapping[str, TermUses],
     norms: Norms,
     frequencies: Mapping[str, Frequency] | None = None,
 ) -> KeywordScores:
     """`known` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
     if it does not have all of their uses."""
     rows, files = len(norms.rows), len(norms.files)
-    found = [(term, weight, known[term]) for term, weight in terms.items() if term in known]
-    counts = [len(uses.files) for _, _, uses in found]
-    every = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in found]
-    idf = [rarity(frequency.rows, rows) for frequency in every]
-    file_worths = [weight * rarity(own.files, files) for (_, weight, _), own in zip(found, every, strict=True)]
+    occurring = [(term, weight, uses_of[term]) for term, weight in terms.items() if term in uses_of]
+    counts = [len(uses.files) for _, _, uses in occurring]
+    counts_of = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in occurring]
+    idf = [rarity(frequency.rows, rows) for frequency in counts_of]
+    file_weights = [
+        weight * rarity(lengths.files, files) for (_, weight, _), lengths in zip(occurring, counts_of, strict=True)
+    ]
     scores = np.zeros(files)
-    for part, own in batches(counts):
-        met, gains = (
+    for part, lengths in batches(counts):
+        having, gains = (
             np.concatenate(column)
-            for column in zip(*((uses.files, uses.file_gains) for _, _, uses in found[part]), strict=True)
+            for column in zip(*((uses.files, uses.file_gains) for _, _, uses in occurring[part]), strict=True)
         )
-        add_at(scores, met, np.array(file_worths[part]).repeat(own) * gains)
+        add_at(scores, having, np.array(file_weights[part]).repeat(lengths) * gains)
     nothing = np.zeros(0, np.uint8)
-    met_fields = np.concatenate([nothing, *(uses.fields for _, _, uses in found)])
+    entry_fields = np.concatenate([nothing, *(uses.fields for _, _, uses in occurring)])
     return KeywordScores(
         scores.astype(np.float32),
-        dict(zip((term for term, _, _ in found), idf, strict=True)),
-        [uses for _, _, uses in found],
-        np.array([weight * rarity for (_, weight, _), rarity in zip(found, idf, strict=True)]),
+        dict(zip((term for term, _, _ in occurring), idf, strict=True)),
+        [uses for _, _, uses in occurring],
+        np.array([weight * rarity for (_, weight, _), rarity in zip(occurring, idf, strict=True)]),
         norms.rows,
-        np.arange(len(found)).repeat(counts),
-        np.concatenate([nothing, *(uses.files for _, _, uses in found)], dtype=np.intp),  # as for indexing
-        met_fields,
-        (met_fields > 0).nonzero()[0],
+        np.arange(len(occurring)).repeat(counts),
+        np.concatenate([nothing, *(uses.files for _, _, uses in occurring)], dtype=np.intp),  # as for indexing
+        entry_fields,
+        (entry_fields > 0).nonzero()[0],
     )
 
 
@@ -259,16 +261,16 @@ def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:
     _, tenths, types, names, path = posting
     uses: Floats = np.divide(tenths, np.float32(10), dtype=np.float32)
     fields: NDArray[np.uint8] = path | (((types | names) > 0) * np.uint8(DEFINED))
-    named = (fields > 0).nonzero()[0]
-    worths = uses.take(named)
-    worths += np.float32(w.type_field) * types.take(named)
-    worths += np.float32(w.name_field) * names.take(named)
-    worths += _path_worths(w).take(path.take(named))
-    uses[named] = worths
+    in_names = (fields > 0).nonzero()[0]
+    weights = uses.take(in_names)
+    weights += np.float32(w.type_field) * types.take(in_names)
+    weights += np.float32(w.name_field) * names.take(in_names)
+    weights += _path_weights(w).take(path.take(in_names))
+    uses[in_names] = weights
     return uses, fields
 
 
-def _path_worths(w: Weights) -> Floats:
+def _path_weights(w: Weights) -> Floats:
     """By the bits of a path: the bonus for a term in the file's name, in its folders, or in both."""
     bits = range((IN_STEM | IN_FOLDER) + 1)
     return np.array([w.stem_field * bool(b & IN_STEM) + w.folder_field * bool(b & IN_FOLDER) for b in bits], np.float32)
@@ -322,17 +324,17 @@ SURVEYED, COMPARED = 8_000, 2_000  # files: their mean is off by .001
 PATH_SHARE = 0.4  # of a path's vector relative to a chunk's: from .3 to .5 it makes no difference
 
 
-def word_worths(query: Query, idf: Mapping[str, float]) -> list[tuple[str, float]]:
+def weigh_words(query: Query, idf: Mapping[str, float]) -> list[tuple[str, float]]:
     """The words of a query in order, each with its weight as a term times the root of its rarity in this index.
 
     Words in no file and words such as "how" are assumed to be as rare as the others on average: the first are what
     meaning is for, and the model itself knows how little the second say.
     """
-    asked = [(word, stem(word)) for word in words(query.text)]
-    known = [idf[term] for _, term in asked if term in idf]
-    usual = math.sqrt(sum(known) / len(known)) if known else 1.0
+    stems = [(word, stem(word)) for word in words(query.text)]
+    rarities = [idf[term] for _, term in stems if term in idf]
+    usual = math.sqrt(sum(rarities) / len(rarities)) if rarities else 1.0
     return [
-        (word, query.terms.get(term, 1.0) * (math.sqrt(idf[term]) if term in idf else usual)) for word, term in asked
+        (word, query.terms.get(term, 1.0) * (math.sqrt(idf[term]) if term in idf else usual)) for word, term in stems
     ]
 
 
@@ -347,8 +349,8 @@ class Scale(NamedTuple):
 
         Cut at 0, so that the channel lifts files that words cannot reach and pushes none down.
         """
-        worth: Floats = np.clip((cosines - np.float32(self.mean)) / np.float32(self.reach), 0, MOST)
-        return worth
+        values: Floats = np.clip((cosines - np.float32(self.mean)) / np.float32(self.reach), 0, MOST)
+        return values
 
 
 def file_meaning(cosines: Floats, runs: Runs, files: int, usual: float | None = None) -> tuple[Floats, Scale]:
@@ -382,8 +384,8 @@ class _Sample(NamedTuple):
         files = having[view.file_fingerprints()[having].argsort(kind="stable")[:SURVEYED]]
         compared = slice(None, None, max(1, len(files) // COMPARED))
         rows, starts, _ = rows_of(view, files)
-        own, own_starts, _ = rows_of(view, files[compared])
-        return cls(rows, starts, compared, view.vectors(own), own_starts)
+        sampled_rows, sampled_starts, _ = rows_of(view, files[compared])
+        return cls(rows, starts, compared, view.vectors(sampled_rows), sampled_starts)
 
 
 class Survey(NamedTuple):
@@ -425,29 +427,29 @@ def rows_of(view: Snapshot, files: Sequence[int] | Ints) -> tuple[Ints, Ints, In
     return spans(firsts, firsts + counts), counts.cumsum() - counts, counts
 
 
-class Embedded(NamedTuple):
+class QueryVectors(NamedTuple):
     """A query as vectors."""
 
-    asked: Floats  # as its embedder reads it: distances are measured from it
-    weighed: Floats  # with its words weighted for this index: chunks are ranked by it
+    plain: Floats  # as its embedder reads it: distances are measured from it
+    weighted: Floats  # with its words weighted for this index: chunks are ranked by it
 
 
-class Meant(NamedTuple):
+class VectorScores(NamedTuple):
     """The vector channel's result for a query."""
 
-    asked: Floats  # as in `Embedded`
-    weighed: Floats
+    plain: Floats  # as in `QueryVectors`
+    weighted: Floats
     cosines: Floats  # of every row with `weighed`; NaN in a large index where not needed yet
     scale: Scale
 
 
-def read_cosines(view: Snapshot, meant: Meant, rows: Ints) -> Floats:
+def read_cosines(view: Snapshot, vectors: VectorScores, rows: Ints) -> Floats:
     """The cosines of `rows`."""
-    near = meant.cosines.take(rows)
-    missing = np.isnan(near).nonzero()[0]
-    if len(missing) and (found := view.cosines(meant.weighed, rows.take(missing))) is not None:
-        near[missing] = meant.cosines[rows.take(missing)] = found
-    return near
+    cosines = vectors.cosines.take(rows)
+    missing = np.isnan(cosines).nonzero()[0]
+    if len(missing) and (computed := view.cosines(vectors.weighted, rows.take(missing))) is not None:
+        cosines[missing] = vectors.cosines[rows.take(missing)] = computed
+    return cosines
 
 
 def with_paths(cosines: Floats, chunks: Floats, paths: Floats, query: Floats) -> Floats:
@@ -497,10 +499,10 @@ class CommitIndex(NamedTuple):
 
 
 def index_commits(
-    head: str, ids: Sequence[str], commits: Iterable[Commit], before: CommitIndex | None = None
+    head: str, ids: Sequence[str], commits: Iterable[Commit], previous: CommitIndex | None = None
 ) -> CommitIndex:
     """The index of the commits `ids`; `commits` holds those that `before` does not have, in that order."""
-    indexed = dict.fromkeys(ids, False) if before is None else {}
+    indexed = dict.fromkeys(ids, False) if previous is None else {}
     vocabulary, path_of = dict[str, int](), dict[str, int]()
     lengths: list[float] = []
     term_ids: list[int] = []
@@ -539,7 +541,7 @@ def index_commits(
         np.array(shares, np.float32),
         tuple(path_of),
     )
-    return index if before is None else _join(head, ids, (index, before))
+    return index if previous is None else _join(head, ids, (index, previous))
 
 
 def _join(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> CommitIndex:
@@ -549,16 +551,18 @@ def _join(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Commit
     vocabulary, path_of = dict[str, int](), dict[str, int]()
     uses, changes = [], []
     for part in parts:
-        read = (place_of.get(commit, -1) for commit, known in zip(part.ids, part.indexed, strict=True) if known)
-        places = np.fromiter(read, np.int32, len(part.lengths))
-        kept = places >= 0
-        lengths[places[kept]], indexed[places[kept]] = part.lengths[kept], True
-        own = kept[part.commits]
-        term_ids = np.repeat(np.arange(len(part.vocabulary)), np.diff(part.starts))[own]
-        uses.append((_renumber(term_ids, part.vocabulary, vocabulary), places[part.commits[own]], part.uses[own]))
-        own = kept[part.changed]
-        path_ids = _renumber(part.path_ids[own], part.paths, path_of)
-        changes.append((places[part.changed[own]], path_ids, part.shares[own]))
+        positions = (
+            place_of.get(commit, -1) for commit, is_indexed in zip(part.ids, part.indexed, strict=True) if is_indexed
+        )
+        places = np.fromiter(positions, np.int32, len(part.lengths))
+        is_kept = places >= 0
+        lengths[places[is_kept]], indexed[places[is_kept]] = part.lengths[is_kept], True
+        mask = is_kept[part.commits]
+        term_ids = np.repeat(np.arange(len(part.vocabulary)), np.diff(part.starts))[mask]
+        uses.append((_renumber(term_ids, part.vocabulary, vocabulary), places[part.commits[mask]], part.uses[mask]))
+        mask = is_kept[part.changed]
+        path_ids = _renumber(part.path_ids[mask], part.paths, path_of)
+        changes.append((places[part.changed[mask]], path_ids, part.shares[mask]))
     terms, owners, counts = map(np.concatenate, zip(*uses, strict=True))
     changed, paths, shares = map(np.concatenate, zip(*changes, strict=True))
     order, by_place = np.lexsort((owners, terms)), np.argsort(changed, kind="stable")
@@ -579,12 +583,12 @@ def _join(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Commit
     )
 
 
-def _renumber(used: NDArray[np.integer], names: Iterable[str], known: dict[str, int]) -> NDArray[np.int32]:
+def _renumber(used: NDArray[np.integer], names: Iterable[str], numbers: dict[str, int]) -> NDArray[np.int32]:
     """`used`, which are positions in `names`, as positions in `known`; names that are used and not known are added."""
-    wanted = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
-    wanted[used] = True
-    pairs = zip(names, wanted.tolist(), strict=False)  # names beyond the last one used do not matter
-    moved = [known.setdefault(name, len(known)) if is_wanted else -1 for name, is_wanted in pairs]
+    is_used = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
+    is_used[used] = True
+    pairs = zip(names, is_used.tolist(), strict=False)  # names beyond the last one used do not matter
+    moved = [numbers.setdefault(name, len(numbers)) if used_here else -1 for name, used_here in pairs]
     renamed: NDArray[np.int32] = np.array(moved, np.int32)[used]
     return renamed
 
@@ -598,10 +602,10 @@ def _count_terms(message: str) -> dict[str, int]:
     subject, _, body = re.sub(_TRAILER, "", message).strip().partition("\n")
     counts: dict[str, int] = {}
     stopped = _stopped_terms()
-    for found, worth in ((terms(subject), SUBJECT_USES), (terms(body)[:MOST_BODY_TERMS], 1)):
-        for term in found:
+    for counted, weight in ((terms(subject), SUBJECT_USES), (terms(body)[:MOST_BODY_TERMS], 1)):
+        for term in counted:
             if term not in stopped:
-                counts[term] = counts.get(term, 0) + worth
+                counts[term] = counts.get(term, 0) + weight
     return counts
 
 
@@ -617,25 +621,25 @@ class PastChanges(NamedTuple):
 def past_changes(index: CommitIndex, file_of_path: NDArray[np.intp]) -> PastChanges:
     """`file_of_path` gives a file's position by path id, -1 if it is gone."""
     mean = max(float(index.lengths.mean()), 1e-6) if len(index.lengths) else 1.0
-    here = file_of_path[index.path_ids]
-    present = here >= 0
+    files = file_of_path[index.path_ids]
+    present = files >= 0
     norms: Floats = K1 * (1 - B + B * index.lengths / mean)
-    return PastChanges(norms, index.changed[present], here[present], index.shares[present])
+    return PastChanges(norms, index.changed[present], files[present], index.shares[present])
 
 
-def score_changes(index: CommitIndex, query: Mapping[str, float], past: PastChanges) -> Floats:
+def score_changes(index: CommitIndex, query: Mapping[str, float], changes_here: PastChanges) -> Floats:
     """What each past change says for its file."""
     count = len(index.lengths)
-    found = [(at, weight) for term, weight in query.items() if (at := index.vocabulary.get(term)) is not None]
-    if not found:
-        return np.zeros(len(past.commits), np.float32)
-    ids, weights = map(np.array, zip(*found, strict=True))
+    occurring = [(at, weight) for term, weight in query.items() if (at := index.vocabulary.get(term)) is not None]
+    if not occurring:
+        return np.zeros(len(changes_here.commits), np.float32)
+    ids, weights = map(np.array, zip(*occurring, strict=True))
     starts, ends = index.starts[ids], index.starts[ids + 1]
     having = ends - starts
-    worths = weights * np.log1p((count - having + 0.5) / (having + 0.5))
+    gains_of = weights * np.log1p((count - having + 0.5) / (having + 0.5))
     entries = spans(starts, ends)
     commits, uses = index.commits.take(entries), index.uses.take(entries).astype(np.float32)
-    gains = worths.repeat(having) * (uses / (uses + past.norms.take(commits)))
+    gains = gains_of.repeat(having) * (uses / (uses + changes_here.norms.take(commits)))
     scores = np.bincount(commits, gains, count).astype(np.float32)
-    changes: Floats = scores.take(past.commits) * past.shares
+    changes: Floats = scores.take(changes_here.commits) * changes_here.shares
     return changes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import ChunkRow, Extent, Snapshot, StoredSymbol
-from codeinfo.search.channels import KeywordScores, Meant, read_cosines, rows_of
+from codeinfo.search.channels import KeywordScores, VectorScores, read_cosines, rows_of
 from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
 
@@ -35,7 +35,7 @@ def best_rows(
     view: Snapshot,
     files: Sequence[int],
     keyword: KeywordScores,
-    meant: Meant | None,
+    vectors: VectorScores | None,
     defined: dict[int, float],
     most: int | None,
 ) -> list[list[tuple[int, float]]]:
@@ -44,11 +44,11 @@ def best_rows(
     rows, starts, counts = rows_of(view, files)
     words = keyword.rows(np.asarray(files), in_file=True)[rows]
     score = words / np.maximum(np.maximum.reduceat(words, starts), 1e-6).repeat(counts)
-    if meant is not None:
-        score = score + MEANING_IN_FILE * read_cosines(view, meant, rows)
+    if vectors is not None:
+        score = score + MEANING_IN_FILE * read_cosines(view, vectors, rows)
     score = score * np.minimum(view.row_length[rows] / SHORT_ROW, 1)
-    for row, worth in defined.items():
-        score[rows == row] += worth
+    for row, bonus in defined.items():
+        score[rows == row] += bonus
     order = np.lexsort((-score, np.arange(len(files)).repeat(counts)))
     best = list(zip(rows[order].tolist(), score[order].tolist(), strict=True))
     spans = zip(starts.tolist(), (starts + counts).tolist(), strict=True)
@@ -58,9 +58,9 @@ def best_rows(
 def lines_of_functions(extents: Iterable[Extent]) -> list[tuple[int, int]]:
     """The first and the last line of each function that is in no other, in order."""
     outer: list[tuple[int, int]] = []
-    for one in extents:
-        if symbol_kind(one.kind).is_callable and (not outer or one.start_line > outer[-1][1]):
-            outer.append((one.start_line, one.end_line))
+    for extent in extents:
+        if symbol_kind(extent.kind).is_callable and (not outer or extent.start_line > outer[-1][1]):
+            outer.append((extent.start_line, extent.end_line))
     return outer
 
 
@@ -78,15 +78,15 @@ def find_defined_rows(
     query: Query, definitions: Iterable[StoredSymbol], view: Snapshot, files: Sequence[int]
 ) -> dict[int, float]:
     """Rows of these files where a name of the query is defined, with its bonus."""
-    worths: dict[int, float] = {}
-    among = set(files)
+    bonuses: dict[int, float] = {}
+    chosen = set(files)
     for symbol in definitions:
-        if symbol.file in among and (row := view.row_at(symbol.file, symbol.start_line)) is not None:
-            worths[row] = max(worths.get(row, 0.0), _worth_of_definition(query, symbol))
-    return worths
+        if symbol.file in chosen and (row := view.row_at(symbol.file, symbol.start_line)) is not None:
+            bonuses[row] = max(bonuses.get(row, 0.0), _bonus_of_definition(query, symbol))
+    return bonuses
 
 
-def _worth_of_definition(query: Query, definition: StoredSymbol) -> float:
+def _bonus_of_definition(query: Query, definition: StoredSymbol) -> float:
     """Several constructors of one name in a chunk count once; the type itself counts most, or its member if that is
     requested."""
     worth = DEFINED_HERE if query.bare_name or query.asks_entry_point else NAMED_HERE
@@ -112,38 +112,38 @@ def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tupl
 def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
     """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it.
     Of a name, those that have it as a whole string, if nothing here is called so."""
-    wanted = query.terms.keys() & terms(quotation.text)
-    if not wanted or not keyword.idf.keys() >= wanted:
+    needed = query.terms.keys() & terms(quotation.text)
+    if not needed or not keyword.idf.keys() >= needed:
         return []
-    known = dict(zip(keyword.idf, keyword.uses, strict=True))
-    having, *others = sorted((known[term].rows for term in wanted), key=len)
-    for other in others:  # both in order
-        having = having[other[np.minimum(other.searchsorted(having), len(other) - 1)] == having]
+    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
+    having, *longer = sorted((uses_of[term].rows for term in needed), key=len)
+    for others in longer:  # both in order
+        having = having[others[np.minimum(others.searchsorted(having), len(others) - 1)] == having]
     if len(having) > sum(READ_FOR_QUOTE.values()):
         scores = keyword.rows(view.row_file[having])[having]
         having = having[np.argsort(-scores, kind="stable")]
         kinds = view.once("kinds", lambda: np.array(view.kinds))[view.row_file[having]]
         having = np.concatenate([having[kinds == kind][:most] for kind, most in READ_FOR_QUOTE.items()])
     rows = having.tolist()
-    found: dict[str, dict[int, int]] = {}  # by kind: the file of each row
+    by_kind: dict[str, dict[int, int]] = {}  # by kind: the file of each row
     strings: set[int] = set()
     for row, chunk in zip(rows, view.chunks(rows), strict=True):
         if quotation.is_in(chunk.text, chunk.file_kind):
-            found.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
+            by_kind.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
             strings |= {row} if quotation.is_string_in(chunk.text) else set()
-    best = next((found[kind] for kind in READ_FOR_QUOTE if kind in found), {})
+    best = next((by_kind[kind] for kind in READ_FOR_QUOTE if kind in by_kind), {})
     if quotation.is_name and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
         best = {row: file for row, file in best.items() if row in strings}
     return list(best) if len(set(best.values())) <= QUOTED_IN else []
 
 
-def closest_rows(view: Snapshot, meant: Meant, files: Sequence[int]) -> NDArray[np.intp]:
+def closest_rows(view: Snapshot, vectors: VectorScores, files: Sequence[int]) -> NDArray[np.intp]:
     """The nearest row of each file that has any; the first of equals."""
     rows, starts, counts = rows_of(view, files)
-    near = read_cosines(view, meant, rows)
-    nearest = (near == np.maximum.reduceat(near, starts).repeat(counts)).nonzero()[0]
-    found: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
-    return found
+    cosines = read_cosines(view, vectors, rows)
+    nearest = (cosines == np.maximum.reduceat(cosines, starts).repeat(counts)).nonzero()[0]
+    closest: NDArray[np.intp] = rows[nearest[nearest.searchsorted(starts)]]
+    return closest
 
 
 def answering_definition(
@@ -153,47 +153,49 @@ def answering_definition(
     with most of the query in its name and in these lines; the first of equals. If none matches: the one that the
     shown part begins with, and None at the start of the chunk."""
     extents = [extent for extent in extents if extent.kind != "namespace"]
-    named = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
-    if not named:
+    definitions = [extent for extent in extents if symbol_kind(extent.kind) is not PLAIN_KIND] or extents
+    if not definitions:
         return None
     reading = finder.read(text)
-    met: dict[Extent, list[str]] = {}  # the terms in the lines of each
+    terms_in: dict[Extent, list[str]] = {}  # the terms in the lines of each
     for line in range(shown.first, shown.last + 1):
         if reading.lines[line].strip():
-            owner = _owner(named, first_line + line, first_line + reading.leads_to(line))
+            owner = _owner(definitions, first_line + line, first_line + reading.leads_to(line))
             if owner is not None:
-                met.setdefault(owner, []).extend(reading.terms.get(line, ()))
-    if asked := next((extent for extent in met if query.asks_for(extent.qualified)), None):
-        return asked
+                terms_in.setdefault(owner, []).extend(reading.terms.get(line, ()))
+    if requested := next((extent for extent in terms_in if query.asks_for(extent.qualified)), None):
+        return requested
     middle, last = first_line + (shown.first + shown.last) / 2, first_line + shown.last
-    worths = dict[Extent, float]()
-    for extent, own in met.items():
-        in_name = (term for _, term in finder.places(extent.qualified.rpartition(".")[2]))
-        if (worth := finder.weigh(own, finder.weigh(in_name))) > 0:
-            worths[extent] = worth
+    weights = dict[Extent, float]()
+    for extent, line_terms in terms_in.items():
+        in_name = (term for _, term in finder.find_terms(extent.qualified.rpartition(".")[2]))
+        if (weight := finder.weigh(line_terms, finder.weigh(in_name))) > 0:
+            weights[extent] = weight
     # One whose beginning only is shown in the last lines if no other matches.
     shown_well = [
         extent
-        for extent in worths
+        for extent in weights
         if extent.start_line <= middle or 2 * (last - extent.start_line) >= extent.end_line - extent.start_line
     ]
-    best = max(shown_well or worths, key=worths.__getitem__, default=None)
-    return next(iter(met), None) if best is None and shown.first else best
+    best = max(shown_well or weights, key=weights.__getitem__, default=None)
+    return next(iter(terms_in), None) if best is None and shown.first else best
 
 
-def _owner(named: Sequence[Extent], line: int, led_to: int) -> Extent | None:
+def _owner(definitions: Sequence[Extent], line: int, led_to: int) -> Extent | None:
     """The innermost definition around a line, or around the line it leads to if that lies in the former."""
-    inner = _innermost(named, line)
-    below = inner if led_to == line else _innermost(named, led_to)
+    inner = _innermost(definitions, line)
+    below = inner if led_to == line else _innermost(definitions, led_to)
     return below if inner is None or (below is not None and below.end_line <= inner.end_line) else inner
 
 
-def _innermost(named: Sequence[Extent], line: int) -> Extent | None:
-    found = None
-    for extent in named:
-        if extent.start_line <= line <= extent.end_line and (found is None or extent.start_line > found.start_line):
-            found = extent
-    return found
+def _innermost(definitions: Sequence[Extent], line: int) -> Extent | None:
+    innermost = None
+    for extent in definitions:
+        if extent.start_line <= line <= extent.end_line and (
+            innermost is None or extent.start_line > innermost.start_line
+        ):
+            innermost = extent
+    return innermost
 
 
 LINE_READ = 200  # characters of a line that are read to classify it
@@ -297,7 +299,7 @@ HEAD_SHARE = 0.2  # of the query's weight: the start of a definition explains th
 REPEATED = 0.1
 # The weight of a term by its line, 1 elsewhere: imports are no answer, and the line that begins a definition says what
 # those below it are about.
-LINE_WORTHS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
+LINE_WEIGHTS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
 IN_HEAD = 0.15  # in the comments above the imports: licences, and what a whole file is about
 ABOVE = 0.4  # of the budget, for what lies between the start of a definition and the matching line
 STARTS_TRIED = 4  # heaviest lines
@@ -342,11 +344,11 @@ class Finder:
             self._last = Reading(text, self)
         return self._last
 
-    def weigh(self, terms: Iterable[str], before: float = 0.0) -> float:
+    def weigh(self, terms: Iterable[str], start: float = 0.0) -> float:
         """The weights of the distinct ones, added to those before."""
-        return sum(map(self.weights.__getitem__, dict.fromkeys(terms)), before)
+        return sum(map(self.weights.__getitem__, dict.fromkeys(terms)), start)
 
-    def places(self, text: str) -> list[tuple[int, str]]:
+    def find_terms(self, text: str) -> list[tuple[int, str]]:
         """Every position where a term starts, in order; the longest if several start or overlap there."""
         lowered = text.lower()
         if len(lowered) != len(text):  # a few capitals have longer lower-case forms
@@ -380,17 +382,17 @@ class Reading:
         self.starts = list(accumulate([len(line) + 1 for line in self.lines], initial=0))
         self.terms: dict[int, list[str]] = {}  # by line, for lines that have any
         end = 0
-        for start, term in finder.places(text):
+        for start, term in finder.find_terms(text):
             if start >= end:
                 line = bisect_right(self.starts, start) - 1
                 end = self.starts[line + 1]
                 self.terms[line] = []
             self.terms[line].append(term)
 
-    def worths(self, body: int) -> dict[int, float]:
+    def factors(self, body: int) -> dict[int, float]:
         """The weight of terms in each line that has any; imports and comments at the head of the text end at `body`."""
-        worths = {line: LINE_WORTHS.get(line_kind(self.lines[line]), 1.0) for line in self.terms}
-        return {line: min(worth, IN_HEAD) if line < body else worth for line, worth in worths.items()}
+        factors = {line: LINE_WEIGHTS.get(line_kind(self.lines[line]), 1.0) for line in self.terms}
+        return {line: min(factor, IN_HEAD) if line < body else factor for line, factor in factors.items()}
 
     def body_start(self) -> tuple[int, bool]:
         """Where imports and comments at the head of the text end, and whether a definition begins there; comments
@@ -482,7 +484,7 @@ def _read_prose(reading: Reading, finder: Finder) -> tuple[dict[int, float], dic
 def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, float], dict[int, bool]]:
     """The same for code. The best runs start at one of the heaviest lines, or where the definition around it begins."""
     body, defines = reading.body_start()
-    factors = reading.worths(body)
+    factors = reading.factors(body)
     if not any(factors.values()):  # only imports name it
         factors = dict.fromkeys(factors, 1.0)
     starts = {body: defines}
@@ -495,11 +497,11 @@ def _read_code(reading: Reading, finder: Finder, room: int) -> tuple[dict[int, f
 
 def _heaviest(reading: Reading, factors: Mapping[int, float], finder: Finder) -> list[int]:
     """The heaviest lines, and for each term the first line where it is worth the most."""
-    weights = {line: finder.weigh(own) * factors[line] for line, own in reading.terms.items()}
+    weights = {line: finder.weigh(line_terms) * factors[line] for line, line_terms in reading.terms.items()}
     chosen = dict.fromkeys(sorted(weights, key=weights.__getitem__, reverse=True)[:STARTS_TRIED])
     best_line: dict[str, int] = {}
-    for line, own in reading.terms.items():
-        for term in own:
+    for line, line_terms in reading.terms.items():
+        for term in line_terms:
             if factors[line] > factors[best_line.setdefault(term, line)]:
                 best_line[term] = line
     chosen |= dict.fromkeys(best_line.values())
@@ -516,16 +518,16 @@ def _worth(reading: Reading, factors: Mapping[int, float], first: int, end: int,
     other use."""
     best: dict[str, float] = {}
     worth = 0.0
-    for line, own in reading.terms.items():
+    for line, line_terms in reading.terms.items():
         factor = factors[line]
         if line < first or not factor:
             continue
         if line >= end:
             break
-        for term in own:
-            known = best.get(term, 0.0)
-            if known:
+        for term in line_terms:
+            factor_before = best.get(term, 0.0)
+            if factor_before:
                 worth += REPEATED * weights[term]
-            if factor > known:
+            if factor > factor_before:
                 best[term] = factor
     return worth + sum(weights[term] * factor for term, factor in best.items())

@@ -31,8 +31,8 @@ def join_parts(parts: Sequence[Part]) -> Joined:
     """The parts as one. What does not depend on a query is computed once for the same generations: it outlives the
     snapshots."""
     key = tuple((root, view.once("identity", object)) for root, view in parts)
-    known = parts[0].view.once("joined", lambda: Cache[Hashable, Joined](KEPT_JOINS, lambda _: 1))
-    return known.once(key, lambda: Joined(parts).over(())).over(parts)
+    joins = parts[0].view.once("joined", lambda: Cache[Hashable, Joined](KEPT_JOINS, lambda _: 1))
+    return joins.once(key, lambda: Joined(parts).over(())).over(parts)
 
 
 class Joined:
@@ -76,9 +76,9 @@ class Joined:
     def row_of(self, root: str, path: str, lines: tuple[int, int]) -> int | None:
         """The row whose chunk has exactly these lines."""
         rows = self.rows_of(root, path)
-        near = self.row_at(self._file(root, path), lines[0])
+        row_nearby = self.row_at(self._file(root, path), lines[0])
         # Chunks overlap by a few lines, so the one that begins here is a neighbour of one that contains the line.
-        for row in sorted(rows, key=lambda row: abs(row - near)) if near is not None else rows:
+        for row in sorted(rows, key=lambda row: abs(row - row_nearby)) if row_nearby is not None else rows:
             (chunk,) = self.chunks([row])
             if (chunk.start_line, chunk.end_line) == lines:
                 return row
@@ -133,10 +133,10 @@ class Joined:
     def _cosines_of(self, query: NDArray[np.float32], rows: NDArray[np.integer]) -> NDArray[np.float32] | None:
         result = np.empty(len(rows), np.float32)
         for part, places in self._by_part(rows):
-            found = self._parts[part].view.cosines(query, rows[places] - self._first_row[part])
-            if found is None:
+            cosines = self._parts[part].view.cosines(query, rows[places] - self._first_row[part])
+            if cosines is None:
                 return None
-            result[places] = found
+            result[places] = cosines
         return result
 
     def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
@@ -155,23 +155,23 @@ class Joined:
         return np.concatenate(whole) if whole and len(whole) == len(pieces) else None
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
-        wanted = np.asarray(rows, np.int64)
+        numbers = np.asarray(rows, np.int64)
         pieces = [
-            (places, self._parts[part].view.vectors(wanted[places] - self._first_row[part]))
-            for part, places in self._by_part(wanted)
+            (places, self._parts[part].view.vectors(numbers[places] - self._first_row[part]))
+            for part, places in self._by_part(numbers)
         ]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
-        for places, found in pieces:
-            result[places] = found
+        for places, values in pieces:
+            result[places] = values
         return result
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
-        found: dict[int, ChunkRow] = {}
-        wanted = np.asarray(rows, np.int64)
-        for part, places in self._by_part(wanted):
-            own = self._parts[part].view.chunks((wanted[places] - self._first_row[part]).tolist())
-            found.update(zip(places.tolist(), own, strict=True))
-        return [found[at] for at in range(len(rows))]
+        by_place: dict[int, ChunkRow] = {}
+        numbers = np.asarray(rows, np.int64)
+        for part, places in self._by_part(numbers):
+            chunks = self._parts[part].view.chunks((numbers[places] - self._first_row[part]).tolist())
+            by_place.update(zip(places.tolist(), chunks, strict=True))
+        return [by_place[at] for at in range(len(rows))]
 
     def row_at(self, file: int, line: int) -> int | None:
         part = bisect_right(self._first_file, file) - 1

@@ -26,13 +26,13 @@ from codeinfo.search.channels import (
     NO_USES,
     STEM,
     CommitIndex,
-    Embedded,
     Floats,
     Frequency,
     Ints,
     KeywordScores,
     Norms,
     PastChanges,
+    QueryVectors,
     Survey,
     TermUses,
     file_scores,
@@ -63,11 +63,11 @@ from codeinfo.search.focus import (
     share_of_functions,
 )
 from codeinfo.search.quality import (
-    Grounds,
+    AnswerFeatures,
     assess,
     filtered_out,
-    grounds,
     is_about,
+    measure_features,
     nothing_found,
     read_as,
     respell,
@@ -154,7 +154,7 @@ class Evidence(Struct):
     quoting: Sequence[int] = ()  # rows that contain the query's text verbatim, or a part of it
     is_quoted: bool = False  # all of it
     likely: Ints | None = None  # files whose chunks were examined; None: all of them
-    meant: channels.Meant | None = None
+    vectors: channels.VectorScores | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value for every file, about 0..1
 
 
@@ -172,18 +172,18 @@ def search(text: str, view: Snapshot, embedder: Embedder | None, options: Search
     """A question for a definition ("fields of struct Document") is searched by the name alone. A question with typing
     errors is searched as it would be spelt here if that is more likely to answer it; the quality says so."""
     name = extract_definition_target(text)
-    own = next(iter(read_query(name).names), "") if name else ""  # without its owner
-    if own and any(symbol.name == own for symbol in view.definitions((own,))):
+    bare_name = next(iter(read_query(name).names), "") if name else ""  # without its owner
+    if bare_name and any(symbol.name == bare_name for symbol in view.definitions((bare_name,))):
         return replace(_search(name, view, embedder, options)[0], query=text)
-    found, respelt = _search(text, view, embedder, options)
+    result, respelt = _search(text, view, embedder, options)
     if respelt == text:
-        return found
-    again, _ = _search(respelt, view, embedder, options)
-    if again.quality.confidence <= found.quality.confidence:
-        return found
-    took_ms = round(found.took_ms + again.took_ms, 2)
-    quality = read_as(respelt, again.quality)
-    return replace(again, query=text, quality=quality, suggestions=found.suggestions, took_ms=took_ms)
+        return result
+    respelt_result, _ = _search(respelt, view, embedder, options)
+    if respelt_result.quality.confidence <= result.quality.confidence:
+        return result
+    took_ms = round(result.took_ms + respelt_result.took_ms, 2)
+    quality = read_as(respelt, respelt_result.quality)
+    return replace(respelt_result, query=text, quality=quality, suggestions=result.suggestions, took_ms=took_ms)
 
 
 def _search(text: str, view: Snapshot, embedder: Embedder | None, options: SearchOptions) -> tuple[SearchResult, str]:
@@ -200,15 +200,16 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
     ranked = rank_files(query, apply_filter(scores, options), view, weights, options)
     if is_word_embedder(embedder):
         ranked = read_paths(ranked, evidence, view, embedder, weights)
-    found = grounds_of(query, gathered, view, ranked)
-    about = is_about(found, query, understood=_understood(query, gathered, embedder)) or _is_named(ranked, gathered)
-    hits, dropped = choose(query, evidence, view, ranked if about else (), options, weights)
-    quality = assess(found, query) if about else nothing_found(found, query)
+    features = features_of(query, gathered, view, ranked)
+    is_understood = _understood(query, gathered, embedder)
+    is_relevant = is_about(features, query, understood=is_understood) or _is_named(ranked, gathered)
+    hits, dropped = choose(query, evidence, view, ranked if is_relevant else (), options, weights)
+    quality = assess(features, query) if is_relevant else nothing_found(features, query)
     if not hits and (dropped or (options.allowed is not None and not options.allowed.any())):
         quality = filtered_out(dropped)
     if options.explain and options.allowed is not None:
         dropped += _find_filtered_out(scores, view, options)
-    is_unknown = not about or is_misspelt(query, evidence, found)
+    is_unknown = not is_relevant or is_misspelt(query, evidence, features)
     result = SearchResult(
         query=text,
         intent=query.intent,
@@ -232,31 +233,31 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     """Candidates and signals from the keyword, vector, symbol and history channels."""
     files = len(view.paths)
     later = _later_terms(query, view) if _is_spread(view, options) else {}
-    known = _known_terms([term for term in query.terms if term not in later], view, w)
-    keyword = score_keywords(query.terms, known, _norms_of(view, w))
+    uses = _known_terms([term for term in query.terms if term not in later], view, w)
+    keyword = score_keywords(query.terms, uses, _norms_of(view, w))
     is_long = query.shape is Shape.REPORT and _is_spread(view, options)
     names = _telling_names(query, keyword, later) if is_long else query.names
-    found = view.definitions(names) if names else []
-    exact, named = boost.definition_scores(query, found, view.paths)
-    evidence = Evidence(keyword, found)
+    definitions = view.definitions(names) if names else []
+    exact, mentioned = boost.definition_scores(query, definitions, view.paths)
+    evidence = Evidence(keyword, definitions)
     evidence.files = {
         "exact_definition": exact / max(1.0, float(exact.max(initial=0.0))),
-        "named_definition": relative(named),
+        "named_definition": relative(mentioned),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
         "project_file": boost.project_files(query, view.paths),
         **signals_of_words(query, keyword, view, w, options),
     }
     if query.updates_dependency:  # those that mention it
         evidence.files["project_file"] *= boost.coverage(keyword, ANYWHERE, files)
-    may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in found)
+    may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in definitions)
     quotation, rows = find_quotation(query, keyword, view) if may_quote else (None, [])
     is_data = quotation is not None and view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
     is_change = query.shape in (Shape.TASK, Shape.REPORT)  # of the code that shows a label, not of the label
     if quotation and not (is_data and is_change):
         evidence.quoting, evidence.is_quoted = rows, not quotation.is_part or query.bare_name
         evidence.files["exact_text"] = np.zeros(files, np.float32)
-        worth = QUOTED_IN_DATA if is_data else PART_QUOTED if quotation.is_part else 1
-        evidence.files["exact_text"][view.row_file[rows]] = worth
+        value = QUOTED_IN_DATA if is_data else PART_QUOTED if quotation.is_part else 1
+        evidence.files["exact_text"][view.row_file[rows]] = value
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if _is_large(view, options):
@@ -288,16 +289,16 @@ def signals_of_words(
     }
 
 
-def _add_chunks(evidence: Evidence, asked: Embedded | None, view: Snapshot, w: Weights) -> None:
+def _add_chunks(evidence: Evidence, vectors: QueryVectors | None, view: Snapshot, w: Weights) -> None:
     """What the chunks of every file say by words and meaning."""
     files = len(view.paths)
     runs = view.once("runs", lambda: runs_of(view.row_file))
     evidence.files["chunks"] = relative(file_scores(evidence.keyword.rows(), runs, files, w.chunk_decay))
     evidence.files["chunk_coverage"] = channels.best_coverage(evidence.keyword.row_coverage(), runs, files)
-    cosines = None if asked is None else view.cosines(asked.weighed)
-    if asked is not None and cosines is not None:
+    cosines = None if vectors is None else view.cosines(vectors.weighted)
+    if vectors is not None and cosines is not None:
         evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files)
-        evidence.meant = channels.Meant(*asked, cosines, scale)
+        evidence.vectors = channels.VectorScores(*vectors, cosines, scale)
 
 
 def _add_likely_chunks(
@@ -311,32 +312,32 @@ def _add_likely_chunks(
 ) -> None:
     """The signs of all vectors tell which files may be near, and which of their chunks; only those are compared."""
     files = len(view.paths)
-    asked = _embed(query, evidence.keyword, embedder)
-    signs = None if asked is None else view.differing_signs(asked.weighed)
+    vectors = _embed(query, evidence.keyword, embedder)
+    signs = None if vectors is None else view.differing_signs(vectors.weighted)
     survey = None if signs is None else Survey.of(view, signs)
     evidence.likely, best = _likely_files(evidence, view, survey, w, options)
     if later:
         _add_later_terms(evidence, query, later, best, view, w, options)
-        asked = _embed(query, evidence.keyword, embedder)
+        vectors = _embed(query, evidence.keyword, embedder)
     rows, starts, counts = rows_of(view, evidence.likely)
-    own = runs_of(view.row_file.take(rows))
+    runs = runs_of(view.row_file.take(rows))
     words = evidence.keyword.rows(evidence.likely).take(rows)
-    evidence.files["chunks"] = relative(file_scores(words, own, files, w.chunk_decay))
+    evidence.files["chunks"] = relative(file_scores(words, runs, files, w.chunk_decay))
     covered = evidence.keyword.row_coverage(evidence.likely).take(rows)
-    evidence.files["chunk_coverage"] = channels.best_coverage(covered, own, files)
-    if asked is None or signs is None or survey is None:
+    evidence.files["chunk_coverage"] = channels.best_coverage(covered, runs, files)
+    if vectors is None or signs is None or survey is None:
         return
     differing = signs.take(rows)
-    most = np.minimum.reduceat(differing, starts) + len(asked.weighed) // SIGNS_APART
-    near = rows[differing <= most.repeat(counts)]
-    cosines = view.cosines(asked.weighed, near)
+    most = np.minimum.reduceat(differing, starts) + len(vectors.weighted) // SIGNS_APART
+    near_rows = rows[differing <= most.repeat(counts)]
+    cosines = view.cosines(vectors.weighted, near_rows)
     if cosines is not None:
-        usual = survey.usual_cosine(asked.weighed)
-        own = runs_of(view.row_file.take(near))
-        evidence.files["meaning"], scale = channels.file_meaning(cosines, own, files, usual)
-        every = np.full(len(signs), np.nan, np.float32)
-        every[near] = cosines
-        evidence.meant = channels.Meant(*asked, every, scale)
+        usual = survey.usual_cosine(vectors.weighted)
+        runs = runs_of(view.row_file.take(near_rows))
+        evidence.files["meaning"], scale = channels.file_meaning(cosines, runs, files, usual)
+        all_cosines = np.full(len(signs), np.nan, np.float32)
+        all_cosines[near_rows] = cosines
+        evidence.vectors = channels.VectorScores(*vectors, all_cosines, scale)
 
 
 def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
@@ -349,7 +350,7 @@ def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
     counts = view.count_rows(list(query.terms), sample)
     having = {term: counts.get(term, 0.0) for term in query.terms}
     by_worth = sorted(having, key=lambda term: -query.terms[term] * rarity(having[term], len(view.row_file)))
-    seen, unseen = ([term for term in by_worth if bool(having[term]) is known] for known in (True, False))
+    seen, unseen = ([term for term in by_worth if bool(having[term]) is is_seen] for is_seen in (True, False))
     return {term: having[term] for term in (*seen[FIRST_TERMS:], *unseen[UNSEEN_TERMS:])}
 
 
@@ -366,34 +367,34 @@ def _add_later_terms(
     that for the others only the number of rows is read."""
     assert evidence.likely is not None
     norms = _norms_of(view, w)
-    known = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
-    frequencies = {term: Frequency.of(uses) for term, uses in known.items()}
+    uses_of = dict(zip(evidence.keyword.idf, evidence.keyword.uses, strict=True))
+    frequencies = {term: Frequency.of(uses) for term, uses in uses_of.items()}
     likely = np.zeros(len(view.paths), bool)
     likely[evidence.likely] = True
-    known = {term: uses.within(likely) for term, uses in known.items()}
-    found = dict[str, Posting]()
+    uses_of = {term: uses.within(likely) for term, uses in uses_of.items()}
+    postings = dict[str, Posting]()
     for term, posting in view.postings(list(later), best).items():
         owners = view.row_file.take(posting.rows)
         rows = max(later[term], len(owners))
         frequencies[term] = Frequency(rows, len(first_of_runs(owners)) * rows / len(owners))
-        known[term] = NO_USES
-        if len(own := likely.take(owners).nonzero()[0]):
-            found[term] = posting.at(own)
-    known |= read_terms(found, view.row_file, norms, w)
-    evidence.keyword = score_keywords(query.terms, known, norms, frequencies)
+        uses_of[term] = NO_USES
+        if len(positions := likely.take(owners).nonzero()[0]):
+            postings[term] = posting.at(positions)
+    uses_of |= read_terms(postings, view.row_file, norms, w)
+    evidence.keyword = score_keywords(query.terms, uses_of, norms, frequencies)
     evidence.files |= signals_of_words(query, evidence.keyword, view, w, options)
 
 
 def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
     """The names in a report, without words that thousands of files use in definitions: those would take longer to
     read than everything else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
-    known = dict(zip(keyword.idf, keyword.uses, strict=True))
+    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
 
     def is_common(name: str) -> bool:
         term = "".join(identifier_terms(name)[-1:])  # the last one is all of it
-        if term not in known:
+        if term not in uses_of:
             return later.get(term, 0) > COMMON_WORD
-        return int(np.count_nonzero(known[term].fields & np.uint8(DEFINED))) > COMMON_NAME
+        return int(np.count_nonzero(uses_of[term].fields & np.uint8(DEFINED))) > COMMON_NAME
 
     return [name for name in query.names if not is_common(name)]
 
@@ -405,8 +406,8 @@ def _norms_of(view: Snapshot, w: Weights) -> Norms:
 
 def _is_large(view: Snapshot, options: SearchOptions) -> bool:
     """Whether to examine only likely files. Ranks and kinds of symbols need all of them."""
-    every = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
-    return len(view.row_file) >= LARGE and not every
+    needs_all = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
+    return len(view.row_file) >= LARGE and not needs_all
 
 
 def _is_spread(view: Snapshot, options: SearchOptions) -> bool:
@@ -423,9 +424,9 @@ def _likely_files(
     scores = fuse(evidence, w) + np.float32(w.chunks) * evidence.files["file_bm25"]
     likely = np.zeros(len(scores), bool)
     if survey is not None:
-        near, worth = survey.rough_meaning()
-        scores[near] += np.float32(w.meaning) * worth
-        likely[near[_among_best(worth, NEAREST)]] = True
+        near_files, closeness = survey.rough_meaning()
+        scores[near_files] += np.float32(w.meaning) * closeness
+        likely[near_files[_among_best(closeness, NEAREST)]] = True
     allowed = apply_filter(scores, options)
     likely |= _among_best(allowed, max(LIKELY, len(scores) // LIKELY_SHARE))
     if options.explain:
@@ -452,38 +453,38 @@ def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
 def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
     """What past commits say for each file; the root softens the lead of files that change all the time."""
     changes = [(commits, _changes_in(root, commits, view, options)) for root, commits in options.commits]
-    files = np.concatenate([past.files for _, past in changes])
-    worths = np.concatenate([score_changes(commits, query.terms, past) for commits, past in changes])
-    return np.sqrt(relative(np.bincount(files, worths, len(view.paths)).astype(np.float32)))
+    files = np.concatenate([changes_here.files for _, changes_here in changes])
+    scores = np.concatenate([score_changes(commits, query.terms, changes_here) for commits, changes_here in changes])
+    return np.sqrt(relative(np.bincount(files, scores, len(view.paths)).astype(np.float32)))
 
 
 def _changes_in(root: str, commits: CommitIndex, view: Snapshot, options: SearchOptions) -> PastChanges:
     def find() -> PastChanges:
-        own = {path: at for at, path in enumerate(view.paths) if not options.roots or options.roots[at] == root}
-        return past_changes(commits, np.array([own.get(path, -1) for path in commits.paths], np.intp))
+        position_of = {path: at for at, path in enumerate(view.paths) if not options.roots or options.roots[at] == root}
+        return past_changes(commits, np.array([position_of.get(path, -1) for path in commits.paths], np.intp))
 
     return view.once(("past changes", root, commits.head), find)
 
 
 def _known_terms(terms: Sequence[str], view: Snapshot, w: Weights) -> dict[str, TermUses]:
     """The terms that occur here. Questions about one project share many of them, so they are cached."""
-    worths = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
+    key = ("terms", w.k1, w.b, w.stem_field, w.folder_field, w.type_field, w.name_field)
     room = max(KEPT_USES, KEPT_SHARE * len(view.row_file))
-    kept = view.once(worths, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
-    known = {term: uses for term in terms if (uses := kept.get(term)) is not None}
-    if missing := [term for term in terms if term not in known]:
+    cache = view.once(key, lambda: Cache[str, TermUses](room, lambda uses: 1 + len(uses.rows)))
+    uses_of = {term: uses for term in terms if (uses := cache.get(term)) is not None}
+    if missing := [term for term in terms if term not in uses_of]:
         for term, uses in read_terms(view.postings(missing), view.row_file, _norms_of(view, w), w).items():
-            known[term] = kept.add(term, uses)
-    return known
+            uses_of[term] = cache.add(term, uses)
+    return uses_of
 
 
-def _embed(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> Embedded | None:
+def _embed(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> QueryVectors | None:
     if embedder is None:
         return None
     if is_word_embedder(embedder):
-        return Embedded(*embedder.embed_words(channels.word_worths(query, keyword.idf)))
-    asked = embedder.embed_query(query.text)
-    return Embedded(asked, asked)
+        return QueryVectors(*embedder.embed_words(channels.weigh_words(query, keyword.idf)))
+    vector = embedder.embed_query(query.text)
+    return QueryVectors(vector, vector)
 
 
 def relative(values: Floats) -> Floats:
@@ -495,21 +496,21 @@ def relative(values: Floats) -> Floats:
 def fuse(evidence: Evidence, w: Weights) -> Floats:
     """The weighted sum of all signals, for every file; for the likely ones once they are known."""
     total = np.zeros(len(evidence.keyword.files), np.float32)
-    wanted = slice(None) if evidence.likely is None else evidence.likely
-    own = total[wanted]
+    chosen = slice(None) if evidence.likely is None else evidence.likely
+    scores = total[chosen]
     for name, values in evidence.files.items():
-        own += np.float32(getattr(w, name)) * values[wanted]
-    total[wanted] = own
+        scores += np.float32(getattr(w, name)) * values[chosen]
+    total[chosen] = scores
     return total
 
 
 def rank_channels(evidence: Evidence, query: Query, w: Weights) -> tuple[Evidence, Weights]:
     """Reciprocal rank fusion: words together and meaning, each by rank, weighted by the query's intent."""
-    meant = evidence.files.get("meaning")
+    meaning = evidence.files.get("meaning")
     words = fuse(replace(evidence, files={k: v for k, v in evidence.files.items() if k != "meaning"}), w)
     files = {"keyword_rank": reciprocal_ranks(words)}
-    if meant is not None:
-        files["meaning_rank"] = reciprocal_ranks(meant)
+    if meaning is not None:
+        files["meaning_rank"] = reciprocal_ranks(meaning)
     semantic = RRF_SEMANTIC[query.intent]
     weights = w._replace(keyword_rank=1 - semantic, meaning_rank=semantic)
     return replace(evidence, files=files), weights
@@ -517,11 +518,11 @@ def rank_channels(evidence: Evidence, query: Query, w: Weights) -> tuple[Evidenc
 
 def reciprocal_ranks(values: Floats) -> Floats:
     """(k + 1) / (k + rank): 1 for the best, 0 for what has no value at all."""
-    found = values.nonzero()[0]
-    ranks = np.empty(len(found), np.float32)
-    ranks[np.argsort(-values[found], kind="stable")] = np.arange(1, len(found) + 1)
+    positions = values.nonzero()[0]
+    ranks = np.empty(len(positions), np.float32)
+    ranks[np.argsort(-values[positions], kind="stable")] = np.arange(1, len(positions) + 1)
     result = np.zeros(len(values), np.float32)
-    result[found] = (RRF_K + 1) / (RRF_K + ranks)
+    result[positions] = (RRF_K + 1) / (RRF_K + ranks)
     return result
 
 
@@ -564,10 +565,10 @@ def demote_declarations(ranked: list[Ranked], query: Query, view: Snapshot, w: W
 def declaration_factor(file: int, query: Query, view: Snapshot, w: Weights) -> float:
     if w.declarations == 1 or query.about_types or view.kinds[file] != FileKind.CODE:
         return 1.0
-    known = view.once("declaring files", dict[int, bool])
-    if file not in known:
-        known[file] = boost.only_declares(view.extents(file, 0, sys.maxsize))
-    return w.declarations if known[file] else 1.0
+    declares = view.once("declaring files", dict[int, bool])
+    if file not in declares:
+        declares[file] = boost.only_declares(view.extents(file, 0, sys.maxsize))
+    return w.declarations if declares[file] else 1.0
 
 
 def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
@@ -595,16 +596,16 @@ def read_paths(
     ranked: list[Ranked], evidence: Evidence, view: Snapshot, embedder: WordEmbedder, w: Weights, most: int = PATHS_READ
 ) -> list[Ranked]:
     """Rescore the first files with what their paths mean: "running work later" is near `background.py`."""
-    first, meant, before = ranked[:most], evidence.meant, evidence.files.get("meaning")
-    if not first or meant is None:
+    first, scored, meaning = ranked[:most], evidence.vectors, evidence.files.get("meaning")
+    if not first or scored is None:
         return ranked
-    rows = closest_rows(view, meant, [item.file for item in first])
+    rows = closest_rows(view, scored, [item.file for item in first])
     vectors, paths = view.vectors(rows.tolist()), embedder.embed_paths([view.paths[item.file] for item in first])
-    values = meant.scale(channels.with_paths(meant.cosines[rows], vectors, paths, meant.weighed)).tolist()
+    values = scored.scale(channels.with_paths(scored.cosines[rows], vectors, paths, scored.weighted)).tolist()
     moved = []
-    for item, value, near in zip(first, values, (vectors @ meant.asked).tolist(), strict=True):
-        gained = w.meaning * (value - float(before[item.file])) * item.factor if before is not None else 0.0
-        moved.append(Ranked(item.file, max(0.0, item.score + gained), item.factor, value, near))
+    for item, value, cosine in zip(first, values, (vectors @ scored.plain).tolist(), strict=True):
+        gained = w.meaning * (value - float(meaning[item.file])) * item.factor if meaning is not None else 0.0
+        moved.append(Ranked(item.file, max(0.0, item.score + gained), item.factor, value, cosine))
     return best_first(moved, view) + ranked[most:]
 
 
@@ -624,25 +625,25 @@ def choose(
                 break
             dropped.append(_drop(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
-        kept = [one for one in best if one[0].kind in options.symbol_kinds] if options.symbol_kinds else best
-        if not kept:
+        shown = [entry for entry in best if entry[0].kind in options.symbol_kinds] if options.symbol_kinds else best
+        if not shown:
             dropped.append(_drop(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
         budget = _budget(options, hits)
         if budget < SMALLEST_EXCERPT:
             dropped.append(_drop(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(query, view, item, finder, item.score / highest, kept, budget, root)
+        hit = _hit(query, view, item, finder, item.score / highest, shown, budget, root)
         hits.append(_explain(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
 
 
-Found = tuple[ChunkRow, float | None]  # a chunk and its cosine
+ScoredChunk = tuple[ChunkRow, float | None]  # with its cosine
 
 
 def _candidates(
     query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
-) -> Iterator[tuple[Ranked, list[Found]]]:
+) -> Iterator[tuple[Ranked, list[ScoredChunk]]]:
     """Files in order with their best chunks, read a page at a time: a plain search needs one."""
     per_file = options.per_file or (REPORT_RESULTS if query.shape is Shape.REPORT else 1)
     most = None if options.symbol_kinds else max(ROWS_PER_FILE, per_file)
@@ -651,39 +652,41 @@ def _candidates(
     for start in range(0, min(last, len(ranked)), page):
         items = ranked[start : start + page]
         files = [item.file for item in items]
-        asked = find_defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(
+        bonuses = find_defined_rows(query, evidence.definitions, view, files) | dict.fromkeys(
             (*evidence.quoting, *_heads_of_project_files(query, view, files), *_rows_at(query, view, files)),
             QUOTED_HERE,
         )
         past_tests = not query.wants_tests and any(may_have_inline_tests(view.languages[file]) for file in files)
-        read = most if most is None else max(most, READ_PAST_TESTS if past_tests else COMPARED_ROWS)
-        rows = best_rows(view, files, evidence.keyword, evidence.meant, asked, read)
-        flat = [row for own in rows for row, _ in own]
-        found = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
-        chosen = [(item, list(islice(found, len(own)))) for item, own in zip(items, rows, strict=True)]
-        for (item, own), scored in zip(chosen, rows, strict=True):
+        most_read = most if most is None else max(most, READ_PAST_TESTS if past_tests else COMPARED_ROWS)
+        rows = best_rows(view, files, evidence.keyword, evidence.vectors, bonuses, most_read)
+        flat = [row for chunks in rows for row, _ in chunks]
+        scored_chunks = zip(view.chunks(flat), _cosines_of(evidence, view, flat), strict=True)
+        chosen = [(item, list(islice(scored_chunks, len(chunks)))) for item, chunks in zip(items, rows, strict=True)]
+        for (item, chunks), scored in zip(chosen, rows, strict=True):
             if query.shape is Shape.QUESTION and not query.about_types:
-                _put_functions_first(own, scored, view, item.file)
+                _put_functions_first(chunks, scored, view, item.file)
             if past_tests:
-                own.sort(key=lambda one: is_inline_test(one[0].language, one[0].symbol))
-            del own[len(own) if most is None else most :]
+                chunks.sort(key=lambda entry: is_inline_test(entry[0].language, entry[0].symbol))
+            del chunks[len(chunks) if most is None else most :]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
 
 
-def _put_functions_first(own: list[Found], scored: Sequence[tuple[int, float]], view: Snapshot, file: int) -> None:
+def _put_functions_first(
+    chunks: list[ScoredChunk], scored: Sequence[tuple[int, float]], view: Snapshot, file: int
+) -> None:
     """Order a file's best chunks by how much of them is code of functions as well."""
-    if len(own) < 2 or own[0][0].file_kind not in (FileKind.CODE, FileKind.TEST):
+    if len(chunks) < 2 or chunks[0][0].file_kind not in (FileKind.CODE, FileKind.TEST):
         return
-    known = view.once("lines of functions", dict[int, list[tuple[int, int]]])
-    if file not in known:
-        known[file] = lines_of_functions(view.extents(file, 0, sys.maxsize))
+    lines_by_file = view.once("lines of functions", dict[int, list[tuple[int, int]]])
+    if file not in lines_by_file:
+        lines_by_file[file] = lines_of_functions(view.extents(file, 0, sys.maxsize))
 
     def worth(place: int) -> float:
         row, score = scored[place]
-        share = share_of_functions(own[place][0], known[file])
+        share = share_of_functions(chunks[place][0], lines_by_file[file])
         return score + IN_FUNCTION * share * min(float(view.row_length[row]) / SHORT_ROW, 1)
 
-    own[:] = [own[place] for place in sorted(range(len(own)), key=worth, reverse=True)]
+    chunks[:] = [chunks[place] for place in sorted(range(len(chunks)), key=worth, reverse=True)]
 
 
 def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
@@ -699,36 +702,39 @@ def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) 
 
 def _rows_at(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
     """The rows with the lines of these files that the query names."""
-    lines = ((file, query.line_in(view.paths[file])) for file in files) if query.places else ()
+    lines = ((file, query.line_in(view.paths[file])) for file in files) if query.locations else ()
     rows = (view.row_at(file, line) for file, line in lines if line is not None)
     return [row for row in rows if row is not None]
 
 
-def _spread(chosen: list[tuple[Ranked, list[Found]]], per_file: int) -> list[tuple[Ranked, list[Found]]]:
+def _spread(chosen: list[tuple[Ranked, list[ScoredChunk]]], per_file: int) -> list[tuple[Ranked, list[ScoredChunk]]]:
     """The next chunks of each file as results of their own, each worth less than the one before."""
     spread = [
-        (replace(item, score=item.score * NEXT_CHUNK**place), own[place:] if place == 0 else own[place : place + 1])
-        for item, own in chosen
-        for place in range(min(per_file, len(own)))
+        (
+            replace(item, score=item.score * NEXT_CHUNK**place),
+            chunks[place:] if place == 0 else chunks[place : place + 1],
+        )
+        for item, chunks in chosen
+        for place in range(min(per_file, len(chunks)))
     ]
     return sorted(spread, key=lambda entry: -entry[0].score)
 
 
 def _cosines_of(evidence: Evidence, view: Snapshot, rows: Sequence[int]) -> Sequence[float | None]:
     """With the query as it was asked, whatever its words are worth here: distances are on the model's own scale."""
-    if evidence.meant is None or not rows:
+    if evidence.vectors is None or not rows:
         return [None] * len(rows)
-    cosines: list[float | None] = (view.vectors(rows) @ evidence.meant.asked).tolist()
+    cosines: list[float | None] = (view.vectors(rows) @ evidence.vectors.plain).tolist()
     return cosines
 
 
 def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
     """Characters the next hit may show. Under a limit the best hits get the larger shares, and all of them some."""
-    wanted = WHOLE_CHUNK if options.full_text or options.max_chars else budget_for(len(hits))
+    room = WHOLE_CHUNK if options.full_text or options.max_chars else budget_for(len(hits))
     if not options.max_chars:
-        return wanted
-    left = options.max_chars - sum(len(hit.text) for hit in hits)
-    return min(wanted, left, max(int(left * SHARE_OF_REST), LEAST_SHARE))
+        return room
+    remaining = options.max_chars - sum(len(hit.text) for hit in hits)
+    return min(room, remaining, max(int(remaining * SHARE_OF_REST), LEAST_SHARE))
 
 
 def _explain(
@@ -740,10 +746,12 @@ def _explain(
     added = [
         Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in values.items() if value
     ]
-    named = boost.multipliers(query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w)
+    factors_by_name = boost.multipliers(
+        query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w
+    )
     if (declares := declaration_factor(item.file, query, view, w)) != 1:
-        named["declarations"] = declares
-    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in named.items()]
+        factors_by_name["declarations"] = declares
+    factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in factors_by_name.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
 
 
@@ -773,7 +781,7 @@ def _hit(
     telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
     is_code = chunk.file_kind in (FileKind.CODE, FileKind.TEST)
     extents = view.extents(item.file, chunk.start_line, chunk.end_line) if is_code else []
-    heads = (one.start_line - chunk.start_line for one in extents if query.asks_for(one.qualified))
+    heads = (extent.start_line - chunk.start_line for extent in extents if query.asks_for(extent.qualified))
     head = next((line for line in heads if line > 0), None)
     at = line_asked_for(query, chunk.path, chunk.start_line, chunk.text)
     shown = focus(chunk.text, telling, budget, prose=is_prose, at=at, head=head)
@@ -804,33 +812,35 @@ def _hit(
 def _without_namespace(symbol: str, extents: Sequence[Extent]) -> str:
     """A type of C# or C++ as code inside its namespace writes it; nothing for the namespace itself."""
     path = f"{symbol}."
-    around = (f"{one.qualified}." for one in extents if one.kind == "namespace")
+    around = (f"{extent.qualified}." for extent in extents if extent.kind == "namespace")
     outer = max((len(namespace) for namespace in around if path.startswith(namespace)), default=0)
     return path[outer:-1]
 
 
 def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> bool | None:
     """Whether the model knows at least half of the query's words; None if its vocabulary is unknown."""
-    if evidence.meant is None:
+    if evidence.vectors is None:
         return False
     if not is_word_embedder(embedder):
         return None
     return 2 * sum(map(embedder.knows, query.words)) >= len(query.words)
 
 
-def grounds_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> Grounds:
+def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> AnswerFeatures:
     best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
     covered = evidence.files.get("title_coverage")
     title = float(covered[best[0]]) if covered is not None and best else 0.0
     scores = [item.score for item in ranked[:10]]
-    found = grounds(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
+    features = measure_features(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
     quoting = {int(view.row_file[row]) for row in evidence.quoting}
     folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
     worded = evidence.files["chunks"]
     return replace(
-        found,
-        pointed=sum(worth * float(evidence.files[name][best[0]]) for name, worth in POINTING.items()) if best else 0.0,
+        features,
+        pointed=sum(weight * float(evidence.files[name][best[0]]) for name, weight in POINTING.items())
+        if best
+        else 0.0,
         length=min(len(query.words) / REPORT_WORDS, 1.0),
         together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
         agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
@@ -845,11 +855,11 @@ def _is_named(ranked: Sequence[Ranked], evidence: Evidence) -> bool:
     return bool(evidence.definitions) or (bool(ranked) and any(signal[ranked[0].file] > 0 for signal in pointing))
 
 
-def is_misspelt(query: Query, evidence: Evidence, found: Grounds) -> bool:
+def is_misspelt(query: Query, evidence: Evidence, features: AnswerFeatures) -> bool:
     """Whether the essential part of the query occurs nowhere: a word of a name not defined here, or most of a
     question."""
     unknown = any(stem(word) not in evidence.keyword.idf for word in query.words)
-    return unknown and (not evidence.definitions if query.bare_name else found.known < MOSTLY_KNOWN)
+    return unknown and (not evidence.definitions if query.bare_name else features.known < MOSTLY_KNOWN)
 
 
 def _drop(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:

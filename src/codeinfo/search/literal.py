@@ -68,8 +68,8 @@ class Pattern:
                 return -1, -1
             at = max(at, data.rfind(b"\n", at, landmark) + 1)
         expression = self._ascii if is_ascii else self._any
-        found = expression.search(data, at)
-        return (-1, -1) if found is None else found.span(min(1, expression.groups))
+        match = expression.search(data, at)
+        return (-1, -1) if match is None else match.span(min(1, expression.groups))
 
     @cached_property
     def _ascii(self) -> Any:
@@ -77,9 +77,12 @@ class Pattern:
 
     @cached_property
     def _any(self) -> Any:
-        found = self._expression
+        expression = self._expression
         return self._compile(
-            found.source, rf"[^{_WORD}]", starts=self._word or found.starts_word, ends=self._word or found.ends_word
+            expression.source,
+            rf"[^{_WORD}]",
+            starts=self._word or expression.starts_word,
+            ends=self._word or expression.ends_word,
         )
 
     def _compile(self, source: str, beside: str, *, starts: bool, ends: bool) -> Any:
@@ -96,20 +99,20 @@ class Line(NamedTuple):
 
     number: int
     start: int
-    found: int
-    found_end: int
+    match_start: int
+    match_end: int
 
 
 def matching_lines(pattern: Pattern, data: bytes) -> Iterator[Line]:
     at = line = 0
     end, is_ascii = len(data), data.isascii()
     while at < end:
-        found, found_end = pattern.first(data, at, is_ascii)
-        if found < 0 or (found == end and data.endswith(b"\n")):
+        start, match_end = pattern.first(data, at, is_ascii)
+        if start < 0 or (start == end and data.endswith(b"\n")):
             return
-        line += data.count(b"\n", at, found)
-        yield Line(line, max(at, data.rfind(b"\n", at, found) + 1), found, found_end)
-        at = data.find(b"\n", found) + 1
+        line += data.count(b"\n", at, start)
+        yield Line(line, max(at, data.rfind(b"\n", at, start) + 1), start, match_end)
+        at = data.find(b"\n", start) + 1
         line += 1
         if not at:
             return
@@ -261,7 +264,7 @@ class _Reader:
             return branches[0]
         needs = Needs(one_of=(tuple(branch.needs for branch in branches),))
         is_group = depth > 0  # without one around them, `\\b` belongs to one alternative
-        starts, ends = (all(one) and is_group for one in zip(*(branch[1:] for branch in branches), strict=True))
+        starts, ends = (all(flags) and is_group for flags in zip(*(branch[1:] for branch in branches), strict=True))
         return _Part(needs, starts, ends)
 
     def _take(self) -> re.Match[str]:
@@ -398,13 +401,13 @@ class Signatures:
         buckets = {bucket for run in needs.runs for bucket in _buckets(run[:MOST_BYTES]).tolist()}
         needed = [self._row(bucket) for bucket in sorted(buckets)]
         for alternatives in needs.one_of:
-            known = [bits for bits in map(self._bits, alternatives) if bits is not None]
-            if len(known) == len(alternatives):  # otherwise one of them may be anywhere
-                needed.append(np.bitwise_or.reduce(known))
+            choices = [bits for bits in map(self._bits, alternatives) if bits is not None]
+            if len(choices) == len(alternatives):  # otherwise one of them may be anywhere
+                needed.append(np.bitwise_or.reduce(choices))
         return np.bitwise_and.reduce(needed) if needed else None
 
     def is_sound(self) -> bool:
-        return all(crc32(row.tobytes()) == known for row, known in zip(self._rows, self._checksums, strict=True))
+        return all(crc32(row.tobytes()) == checksum for row, checksum in zip(self._rows, self._checksums, strict=True))
 
     def _row(self, bucket: int) -> Bits:
         row: Bits = self._rows[bucket]
@@ -412,17 +415,17 @@ class Signatures:
             raise ValueError("a signature is damaged")
         return row
 
-    def merge(self, other: Signatures, wanted: set[str]) -> Signatures:
+    def merge(self, other: Signatures, keys: set[str]) -> Signatures:
         """Both combined, without the contents that are no longer wanted."""
-        kept = [file for file in self.files.values() if file.key in wanted]
-        columns = [self.first[file.key] + at for file in kept for at in range(len(file.pages))]
+        files = [file for file in self.files.values() if file.key in keys]
+        columns = [self.first[file.key] + at for file in files for at in range(len(file.pages))]
         rows = np.empty((BUCKETS, (len(columns) + other.count + 7) // 8), np.uint8)
         for start in range(0, BUCKETS, _BLOCK):
             block = slice(start, start + _BLOCK)
             before = np.unpackbits(self._rows[block], axis=1, count=self.count)[:, columns]
             after = np.unpackbits(other._rows[block], axis=1, count=other.count)
             rows[block] = np.packbits(np.concatenate((before, after), axis=1), axis=1)
-        return Signatures([*kept, *other.files.values()], rows)
+        return Signatures([*files, *other.files.values()], rows)
 
 
 def decode_signatures(data: bytes | memoryview) -> Signatures:

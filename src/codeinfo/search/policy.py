@@ -104,8 +104,8 @@ def _without_duplicates(ranked: list[_Ranked], dropped: list[Dropped]) -> list[_
         by_text = (passage.root, passage.path, "text", passage.text)
         by_id = (passage.root, passage.path, "id", passage.chunk_id)
         if by_text in seen or (passage.chunk_id and by_id in seen):
-            same = "text" if by_text in seen else "chunk id"
-            dropped.append(passage.as_dropped("duplicate", f"same {same} as an earlier result of this file"))
+            reason = "text" if by_text in seen else "chunk id"
+            dropped.append(passage.as_dropped("duplicate", f"same {reason} as an earlier result of this file"))
             continue
         seen |= {by_text, by_id}
         distinct.append(entry)

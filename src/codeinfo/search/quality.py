@@ -28,7 +28,7 @@ OK = 0.85  # at or above, nine of ten answers have a right file among the first 
 THERE = 0.97  # that a name or a text occurs is certain, whatever it means
 
 
-class Grounds(Struct, frozen=True):
+class AnswerFeatures(Struct, frozen=True):
     """The evidence for an answer, each 0..1, but `pointed` up to 3."""
 
     known: float  # share of the query, by rarity, that occurs in this index at all
@@ -63,7 +63,7 @@ WITH_VECTORS = {
 WITH_VECTORS_FROM = -4.9
 
 
-def grounds(
+def measure_features(
     query: Query,
     keyword: KeywordScores,
     best: Sequence[int],
@@ -71,60 +71,67 @@ def grounds(
     closest: float | None,
     title: float = 0.0,
     scores: Sequence[float] = (),
-) -> Grounds:
+) -> AnswerFeatures:
     """`best` are the first files; `title` what the first of them covers; `scores` those of all files, best first."""
     unknown = math.log1p((rows + 0.5) / 0.5)  # a word that occurs nowhere is as rare as possible
     core = {term: query.terms.get(term, 0.0) for term in (stem(word) for word in query.words)}
-    worth = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
-    total = sum(worth.values()) or 1.0
-    known = sum(value for term, value in worth.items() if term in keyword.idf)
+    weight_of = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
+    total = sum(weight_of.values()) or 1.0
+    known_weight = sum(value for term, value in weight_of.items() if term in keyword.idf)
     if not best or not keyword.idf:
-        return Grounds(known / total, 0.0, 0.0, closest)
+        return AnswerFeatures(known_weight / total, 0.0, 0.0, closest)
     lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
     spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
     are_best = np.zeros(len(keyword.files), bool)
     are_best[list(best)] = True
-    theirs = are_best.take(keyword.met_file).nonzero()[0]
-    met = np.array([worth.get(term, 0.0) for term in keyword.idf])[keyword.met_term[theirs]]
-    in_names = (keyword.met_fields[theirs] & np.uint8(NAMES)) > 0
-    covered, named = (float(np.bincount(keyword.met_file[theirs], values, 1).max()) for values in (met, met * in_names))
-    share = min(1.0, known / total / MOSTLY_KNOWN)
+    theirs = are_best.take(keyword.entry_file).nonzero()[0]
+    entry_weights = np.array([weight_of.get(term, 0.0) for term in keyword.idf])[keyword.entry_term[theirs]]
+    in_names = (keyword.entry_fields[theirs] & np.uint8(NAMES)) > 0
+    covered, in_name_share = (
+        float(np.bincount(keyword.entry_file[theirs], values, 1).max())
+        for values in (entry_weights, entry_weights * in_names)
+    )
+    share = min(1.0, known_weight / total / MOSTLY_KNOWN)
     alone, title, lead, spread = len(scores) == 1, title * share, lead * share, spread * share
-    return Grounds(known / total, covered / total, named / total, closest, title, lead, spread, alone=alone)
+    return AnswerFeatures(
+        known_weight / total, covered / total, in_name_share / total, closest, title, lead, spread, alone=alone
+    )
 
 
-def assess(found: Grounds, query: Query) -> Quality:
-    worths, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
-    if found.closest is not None:
-        worths, start = (WITH_VECTORS, WITH_VECTORS_FROM)
-    score = start + sum(worth * getattr(found, name) for name, worth in worths.items())
-    is_name = query.bare_name and (found.defined or not query.names_owner)  # `repo.issues.new` may be any three words
-    is_there = found.quoted or (is_name and found.named >= ALL_OF_IT)
+def assess(features: AnswerFeatures, query: Query) -> Quality:
+    weights, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
+    if features.closest is not None:
+        weights, start = (WITH_VECTORS, WITH_VECTORS_FROM)
+    score = start + sum(weight * getattr(features, name) for name, weight in weights.items())
+    is_name = query.bare_name and (
+        features.defined or not query.names_owner
+    )  # `repo.issues.new` may be any three words
+    is_there = features.quoted or (is_name and features.named >= ALL_OF_IT)
     confidence = max(round(1 / (1 + math.exp(-score)), 3), THERE if is_there else 0.0)
     if confidence >= OK:
-        return Quality("ok", confidence, (QUOTED,) if found.quoted else ())
-    reasons = _reasons(found)
-    return Quality("low_confidence", confidence, reasons, _hint(found, query))
+        return Quality("ok", confidence, (QUOTED,) if features.quoted else ())
+    reasons = _reasons(features)
+    return Quality("low_confidence", confidence, reasons, _hint(features, query))
 
 
-def _reasons(found: Grounds) -> tuple[str, ...]:
+def _reasons(features: AnswerFeatures) -> tuple[str, ...]:
     reasons = []
-    if found.known < 0.7:
+    if features.known < 0.7:
         reasons.append("some of the query's words occur nowhere in this index")
-    if found.covered < 0.6:
+    if features.covered < 0.6:
         reasons.append("no file has most of the query's words")
-    if found.named < 0.2:
+    if features.named < 0.2:
         reasons.append("no name of a file or definition matches")
-    unclear = "only one file has anything of it" if found.alone else "the first results are about equally likely"
+    unclear = "only one file has anything of it" if features.alone else "the first results are about equally likely"
     return tuple(reasons) or (unclear,)
 
 
-def _hint(found: Grounds, query: Query) -> str:
-    if query.bare_name and found.named > 0.5:
+def _hint(features: AnswerFeatures, query: Query) -> str:
+    if query.bare_name and features.named > 0.5:
         return "The name is here: add a word or two about what you look for"
     if query.bare_name:
         return "Nothing here has that name: try a part of it, or describe what it does"
-    if found.known < 0.7:
+    if features.known < 0.7:
         return "Try the words this code would use, or check that the right folder is indexed"
     return "Name a class, function or file if you can, or narrow the search to a language or to some paths"
 
@@ -137,7 +144,7 @@ LEAST_KNOWN = 0.1
 NEAR = 0.24  # cosine; meaningless words reach .4 in a large index, so it counts only for words the model knows
 
 
-def is_about(found: Grounds, query: Query, *, understood: bool | None) -> bool:
+def is_about(features: AnswerFeatures, query: Query, *, understood: bool | None) -> bool:
     """Whether anything here is related to the query at all.
 
     `understood`: whether the model knows the query's words. None: there are vectors, but of a model with unknown scale
@@ -146,17 +153,17 @@ def is_about(found: Grounds, query: Query, *, understood: bool | None) -> bool:
     if understood is None:
         return True
     if STOP_WORDS.issuperset(query.words):
-        return found.named >= ALL_OF_IT  # "main" and "find one" may be names; within a text such words say nothing
-    near = understood and found.closest is not None and found.closest >= NEAR
-    return near or found.known >= LEAST_KNOWN
+        return features.named >= ALL_OF_IT  # "main" and "find one" may be names; within a text such words say nothing
+    is_near = understood and features.closest is not None and features.closest >= NEAR
+    return is_near or features.known >= LEAST_KNOWN
 
 
-def nothing_found(found: Grounds, query: Query) -> Quality:
+def nothing_found(features: AnswerFeatures, query: Query) -> Quality:
     if STOP_WORDS.issuperset(query.words):
         reason = "the query has no word that says what it is about"
     else:
-        reason = f"{'hardly any' if found.known else 'none'} of the query's words occurs in this index"
-    return Quality("low_confidence", 0.0, (reason,), _hint(found, query))
+        reason = f"{'hardly any' if features.known else 'none'} of the query's words occurs in this index"
+    return Quality("low_confidence", 0.0, (reason,), _hint(features, query))
 
 
 def read_as(respelt: str, quality: Quality) -> Quality:
@@ -171,7 +178,7 @@ def filtered_out(dropped: Sequence[Dropped]) -> Quality:
         reason = "no indexed file passes the path and the filters"
         hint = "Widen the path or the filters; `codeinfo why PATH` says why a file is not indexed"
         return Quality("low_confidence", 0.0, (reason,), hint)
-    details = ", ".join(dict.fromkeys(one.detail for one in dropped[:MOST]))
+    details = ", ".join(dict.fromkeys(drop.detail for drop in dropped[:MOST]))
     rule = dropped[0].rule
     wider = "Ask for one of these kinds" if rule == "symbol_kind" else f"Widen {rule}"
     reason, hint = f"what was found is left out by {rule}: {details}", f"{wider}, or leave it out"
@@ -191,50 +198,52 @@ READ = 200  # names split into their words
 SHARING = 1_000  # names considered, those with most pieces of the word first
 
 
-def suggestions(query: Query, known: Mapping[str, float], view: Snapshot) -> tuple[str, ...]:
+def suggestions(query: Query, rarities: Mapping[str, float], view: Snapshot) -> tuple[str, ...]:
     """Names in this index similar to the requested name, otherwise words similar to those that occur nowhere, nearest
     first.
 
     `known` has the query's terms that occur.
     """
-    if query.bare_name and query.names and (near := near_names(query.names[0], view)):
-        return near
-    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
-    found = (near for word in unknown[:MOST_WORDS] for near in _nearest_words(word, view))
-    return tuple(dict.fromkeys(found))[:MOST]
+    if query.bare_name and query.names and (names := near_names(query.names[0], view)):
+        return names
+    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in rarities]
+    words = (names for word in unknown[:MOST_WORDS] for names in _nearest_words(word, view))
+    return tuple(dict.fromkeys(words))[:MOST]
 
 
-def respell(text: str, query: Query, known: Mapping[str, float], view: Snapshot) -> str:
+def respell(text: str, query: Query, rarities: Mapping[str, float], view: Snapshot) -> str:
     """The text with words that occur nowhere here spelt as one that does, if they differ by a slip of the finger."""
     import difflib  # imported late: only for a search that finds nothing
 
-    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in known]
+    unknown = [word for word in dict.fromkeys(query.words) if stem(word) not in rarities]
     for word in unknown[:MOST_WORDS]:
-        near = next((near for near in _nearest_words(word, view) if near[0] == word[0]), "")  # "oauth" is no "auth"
-        if difflib.SequenceMatcher(None, word, near, autojunk=False).ratio() >= SLIP_RATIO:
-            text = re.sub(rf"\b{re.escape(word)}\b", near, text, flags=re.IGNORECASE)
+        spelling = next(
+            (spelling for spelling in _nearest_words(word, view) if spelling[0] == word[0]), ""
+        )  # "oauth" is no "auth"
+        if difflib.SequenceMatcher(None, word, spelling, autojunk=False).ratio() >= SLIP_RATIO:
+            text = re.sub(rf"\b{re.escape(word)}\b", spelling, text, flags=re.IGNORECASE)
     return text
 
 
-def near_names(wanted: str, view: Snapshot) -> tuple[str, ...]:
+def near_names(letters: str, view: Snapshot) -> tuple[str, ...]:
     """Names of definitions spelt similarly, nearest first."""
-    wanted = _letters(wanted)
-    sharing = _names_of(view).names_sharing(wanted, longest=2 * len(wanted))
+    letters = _letters(letters)
+    sharing = _names_of(view).names_sharing(letters, longest=2 * len(letters))
     # Headings of documents are definitions too, but nobody asks for one by name.
-    near = _closest(wanted, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
-    written: dict[str, dict[str, None]] = {name: {} for name in near}
-    found = view.definitions(near) if near else []
-    for symbol in sorted(found, key=lambda symbol: (view.paths[symbol.file], symbol.start_line)):
+    closest = _closest(letters, {name: name.replace("_", "") for name in sharing if " " not in name})[:MOST]
+    written: dict[str, dict[str, None]] = {name: {} for name in closest}
+    definitions = view.definitions(closest) if closest else []
+    for symbol in sorted(definitions, key=lambda symbol: (view.paths[symbol.file], symbol.start_line)):
         written[symbol.name.lower()][symbol.name] = None
-    return tuple(name for same in written.values() for name in same)[:MOST]
+    return tuple(name for spellings in written.values() for name in spellings)[:MOST]
 
 
-def _nearest_words(wanted: str, view: Snapshot) -> list[str]:
+def _nearest_words(word: str, view: Snapshot) -> list[str]:
     """Words from the names of definitions and files."""
-    sharing = _names_of(view).names_sharing(wanted, longest=LONGEST)[:READ]
+    sharing = _names_of(view).names_sharing(word, longest=LONGEST)[:READ]
     written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
-    return _closest(wanted, {word: word for word in words | _path_words(view)})
+    return _closest(word, {other: other for other in words | _path_words(view)})
 
 
 def _letters(name: str) -> str:
@@ -255,42 +264,42 @@ class _Names:
         self._ends = np.append((self._letters == ord("\n")).nonzero()[0], len(self._letters))
         self._starts = np.minimum(np.append(0, self._ends[:-1] + 1), max(len(self._letters) - 1, 0))
         underscores = (self._letters == ord("_")).nonzero()[0]
-        before = underscores.searchsorted(np.append(self._starts, len(self._text)))
-        self._lengths = self._ends - self._starts - np.diff(before)
+        underscores_before = underscores.searchsorted(np.append(self._starts, len(self._text)))
+        self._lengths = self._ends - self._starts - np.diff(underscores_before)
 
-    def names_sharing(self, wanted: str, longest: int) -> list[str]:
-        """The names that share a piece of `wanted`, those with most of them first, then those of equal length."""
-        if not SHORTEST <= len(wanted) <= LONGEST or not self._text:
+    def names_sharing(self, word: str, longest: int) -> list[str]:
+        """The names that share a piece of `word`, those with most of them first, then those of equal length."""
+        if not SHORTEST <= len(word) <= LONGEST or not self._text:
             return []
         having = np.zeros(len(self._ends), np.int32)
-        for place in self._places(wanted):
+        for place in self._places(word):
             lines = self._ends.searchsorted(place)
             having[lines[first_of_runs(lines)]] += 1
         having[self._lengths > longest] = 0
-        alike = having.nonzero()[0]
-        alike = alike[np.lexsort((abs(self._lengths[alike] - len(wanted)), -having[alike]))][:SHARING]
-        spans = zip(self._starts[alike].tolist(), self._ends[alike].tolist(), strict=True)
+        sharing = having.nonzero()[0]
+        sharing = sharing[np.lexsort((abs(self._lengths[sharing] - len(word)), -having[sharing]))][:SHARING]
+        spans = zip(self._starts[sharing].tolist(), self._ends[sharing].tolist(), strict=True)
         return list(dict.fromkeys(self._text[start:end].decode() for start, end in spans))
 
-    def _places(self, wanted: str) -> Iterator[NDArray[np.intp]]:
+    def _places(self, word: str) -> Iterator[NDArray[np.intp]]:
         """Where each piece of a word occurs; for a short word, where a name begins with one of its first letters."""
-        if len(wanted) < SHORT:
-            for letter in dict.fromkeys(wanted[:2].encode()):
+        if len(word) < SHORT:
+            for letter in dict.fromkeys(word[:2].encode()):
                 yield self._starts[self._letters[self._starts] == letter]
             return
-        for piece in _pieces(wanted):
+        for piece in _pieces(word):
             letters = piece.encode()
             last = max(0, len(self._letters) - len(letters) + 1)
-            same = np.ones(last, bool)
+            matches = np.ones(last, bool)
             for offset, letter in enumerate(letters):
-                same &= self._letters[offset : last + offset] == letter
-            yield same.nonzero()[0]
+                matches &= self._letters[offset : last + offset] == letter
+            yield matches.nonzero()[0]
 
 
-def _pieces(wanted: str) -> Iterable[str]:
+def _pieces(word: str) -> Iterable[str]:
     """Parts of a word, one of which survives a typo or two."""
-    size, step = (3, 1) if len(wanted) < LONG else (len(wanted) // (3 if len(wanted) < 16 else 4),) * 2
-    return dict.fromkeys(wanted[at : at + size] for at in range(0, len(wanted) - size + 1, step))
+    size, step = (3, 1) if len(word) < LONG else (len(word) // (3 if len(word) < 16 else 4),) * 2
+    return dict.fromkeys(word[at : at + size] for at in range(0, len(word) - size + 1, step))
 
 
 def _path_words(view: Snapshot) -> frozenset[str]:
@@ -301,23 +310,23 @@ def _path_words(view: Snapshot) -> frozenset[str]:
     return view.once("path_words", read)
 
 
-def _closest(wanted: str, candidates: Mapping[str, str]) -> list[str]:
+def _closest(word: str, candidates: Mapping[str, str]) -> list[str]:
     """Of the candidates, each with its letters, those close to `wanted`; most are ruled out by the letters they
     share."""
     import difflib  # imported late: only for a search that finds nothing
 
-    letters = frozenset(wanted)
-    parts = [wanted[at : at + 2] for at in range(len(wanted) - 1)]
-    least, most = len(wanted) * LEAST_RATIO - 1, len(wanted) / LEAST_RATIO + 1
-    alike = [
+    letters = frozenset(word)
+    parts = [word[at : at + 2] for at in range(len(word) - 1)]
+    least, most = len(word) * LEAST_RATIO - 1, len(word) / LEAST_RATIO + 1
+    similar = [
         (-sum(part in spelled for part in parts), len(spelled), name, spelled)
         for name, spelled in candidates.items()
-        if least <= len(spelled) <= most and spelled != wanted and len(letters.intersection(spelled)) >= least / 2
+        if least <= len(spelled) <= most and spelled != word and len(letters.intersection(spelled)) >= least / 2
     ]
-    matcher = difflib.SequenceMatcher(b=wanted, autojunk=False)
-    near = []
-    for _, _, name, spelled in sorted(alike)[:COMPARED]:
+    matcher = difflib.SequenceMatcher(b=word, autojunk=False)
+    closest = []
+    for _, _, name, spelled in sorted(similar)[:COMPARED]:
         matcher.set_seq1(spelled)
         if (ratio := matcher.ratio()) >= LEAST_RATIO:
-            near.append((-ratio, name))
-    return [name for _, name in sorted(near)]
+            closest.append((-ratio, name))
+    return [name for _, name in sorted(closest)]

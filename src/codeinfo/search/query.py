@@ -88,11 +88,11 @@ class Quotation(NamedTuple):
         if not self.is_guess:  # `GET /jobs` is not `GET /jobs/{id}`
             return re.search(re.escape(self.text) + r"(?!/\w|/\{)", text) is not None
         opening = STRING_MARKS if is_phrase else ("",)
-        wanted, text = self.text.lower(), text.lower()  # few people type a message's capital
-        return any(mark + wanted in text for mark in opening)
+        needle, text = self.text.lower(), text.lower()  # few people type a message's capital
+        return any(mark + needle in text for mark in opening)
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A line of a file that a text names: `src/app.py:42`."""
 
     path: str
@@ -109,7 +109,7 @@ class Query(Struct, frozen=True):
     words: tuple[str, ...]  # content words, lowercased, in order, for meaning and for stem matches
     names: tuple[str, ...]  # identifiers mentioned: candidates for definitions
     paths: tuple[str, ...]  # file names and paths mentioned
-    places: tuple[Place, ...]  # lines of files mentioned
+    locations: tuple[Location, ...]  # lines of files mentioned
     title: frozenset[str]  # index terms of the first line: what the text says about itself
     scope: frozenset[str]  # index terms of the part of the project it opens with, as in "http client: …"
     about_tests: bool
@@ -154,12 +154,12 @@ class Query(Struct, frozen=True):
 
     def line_in(self, path: str) -> int | None:
         """The last line of this file that it names, by at least the last two parts of a longer path."""
-        own = path.lower().split("/")[-2:]
-        for place in reversed(self.places):
-            named = place.path.lower().split("/")[-2:]
-            shared = min(len(own), len(named))
-            if own[-shared:] == named[-shared:]:
-                return place.line
+        path_parts = path.lower().split("/")[-2:]
+        for location in reversed(self.locations):
+            named_parts = location.path.lower().split("/")[-2:]
+            shared = min(len(path_parts), len(named_parts))
+            if path_parts[-shared:] == named_parts[-shared:]:
+                return location.line
         return None
 
     def heaviest(self, most: int) -> dict[str, float]:
@@ -203,7 +203,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         words=words,
         names=_names(tokens, bare or project_files == _ENTRY_POINTS),
         paths=paths,
-        places=_places(text) if paths else (),
+        locations=_locations(text) if paths else (),
         title=frozenset(term for token in title for piece in _pieces(token) for term in identifier_terms(piece)),
         scope=frozenset(terms(scope)),
         about_tests=about_tests,
@@ -277,11 +277,11 @@ def _join_phrasal_verbs(tokens: Sequence[str]) -> list[str]:
     """Join phrasal verbs the way code writes them: `login`, `timeout`. For questions only: commits and reports use
     them to describe what happens."""
     joined: list[str] = []
-    before = ""
+    word_before = ""
     for token in tokens:
         verb = _PHRASAL_VERBS.get((joined[-1].lower(), token.lower())) if joined else None
-        if verb is None or before in _BEFORE_NOUN:
-            before = joined[-1].lower() if joined else ""
+        if verb is None or word_before in _BEFORE_NOUN:
+            word_before = joined[-1].lower() if joined else ""
             joined.append(token)
         else:
             joined[-1] = verb
@@ -293,10 +293,10 @@ _SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<
 
 def _scope(title: str) -> str:
     """`http client: retry on 503` is about the client, `fix(router): …` about the router; `Fix: …` names no part."""
-    found = _SCOPE.match(title)
-    if found is None:
+    match = _SCOPE.match(title)
+    if match is None:
         return ""
-    scope = found["inner"] or " ".join(filter(None, (found["path"], found["second"])))
+    scope = match["inner"] or " ".join(filter(None, (match["path"], match["second"])))
     return "" if scope.lower() in CHANGE_VERBS else scope
 
 
@@ -406,8 +406,8 @@ def _message_parts(line: str) -> list[Quotation]:
     """The longest parts of a message that the code may have as they are: "timed out after 5001 ms" has "timed out
     after". No program says "Add support for"."""
     parts = (part.split() for part in _FILLED_IN.split(line))
-    said = (part for part in parts if len(part) >= LEAST_PART and part[0].lower() not in _OPENINGS)
-    long = sorted(map(" ".join, said), key=len, reverse=True)
+    phrases = (part for part in parts if len(part) >= LEAST_PART and part[0].lower() not in _OPENINGS)
+    long = sorted(map(" ".join, phrases), key=len, reverse=True)
     return [Quotation(part, is_part=True) for part in long[:MOST_PARTS] if part != line]
 
 
@@ -519,8 +519,8 @@ def _asks_for_tests(line: str) -> bool:
 
 
 def _project_files(line: str) -> str:
-    asked = (files for question, files in _PROJECT_FILES if re.search(question, line, re.IGNORECASE))
-    return "|".join(asked)
+    patterns = (files for question, files in _PROJECT_FILES if re.search(question, line, re.IGNORECASE))
+    return "|".join(patterns)
 
 
 _VERSION_WORD = re.compile(r"\b(?:v\d+\w*|version|versions|legacy|deprecated|older?|alpha\d*|beta\d*)\b", re.IGNORECASE)
@@ -564,46 +564,46 @@ _DEFINITION = re.compile(
 def extract_definition_target(text: str) -> str:
     """The name in a question for a definition, or "": "fields of struct Document", "where is `send` defined". A name
     that could be an ordinary word counts only with its kind: "the Mode enum", not "the Mode"."""
-    found = _DEFINITION.fullmatch(text.strip())
-    if found is None or found["name"] == text.strip():
+    match = _DEFINITION.fullmatch(text.strip())
+    if match is None or match["name"] == text.strip():
         return ""
-    name = found["name"]
-    is_code = bool(found["mark"]) or "_" in name.strip("_") or _QUALIFIER.search(name) or re.search("[a-z][A-Z]", name)
-    kinds = (found[part] or "" for part in ("kind", "after"))
-    is_type = found["part"] or found["defined"] or any(kind.lower() in _TYPES.split("|") for kind in kinds)
+    name = match["name"]
+    is_code = bool(match["mark"]) or "_" in name.strip("_") or _QUALIFIER.search(name) or re.search("[a-z][A-Z]", name)
+    kinds = (match[part] or "" for part in ("kind", "after"))
+    is_type = match["part"] or match["defined"] or any(kind.lower() in _TYPES.split("|") for kind in kinds)
     return name if is_code or (is_type and name[0].isupper() and not name.isupper()) else ""
 
 
 def _names(tokens: list[str], bare: bool, owners: bool = True) -> tuple[str, ...]:
     """Identifiers to look up as definitions. In a sentence only those that look like code or a proper noun, and with
     `owners` the types that others are members of: `Session` of `Session.send`, but not `self` of `self.pool`."""
-    found: list[str] = []
+    names: list[str] = []
     for at, token in enumerate(tokens):
         *qualifiers, last = _pieces(token)
         looks_like_code = qualifiers or "_" in token.strip("_") or _CAMEL.search(token)
         proper = at > 0 and token[:1].isupper()
         if bare or looks_like_code or proper:
-            found.append(last)
-            found.extend(owner for owner in qualifiers if bare or (owners and owner[:1].isupper()))
-    return tuple(dict.fromkeys(name for name in found if len(name) > 1))[:MAX_NAMES]
+            names.append(last)
+            names.extend(owner for owner in qualifiers if bare or (owners and owner[:1].isupper()))
+    return tuple(dict.fromkeys(name for name in names if len(name) > 1))[:MAX_NAMES]
 
 
 def _paths(text: str) -> tuple[str, ...]:
     """Paths and file names as in an index: without `./` and the full stop of a sentence."""
-    found = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
-    return tuple(dict.fromkeys(path for path in found if _is_path(path)))[:MAX_NAMES]
+    paths = (_FROM_HERE.sub("", match).rstrip(".") for match in _PATH.findall(text))
+    return tuple(dict.fromkeys(path for path in paths if _is_path(path)))[:MAX_NAMES]
 
 
 _AT_LINE = re.compile(r"(?::|#L|\(|\"?,? (?:on |at )?lines? )(\d{1,7})")
 
 
-def _places(text: str) -> tuple[Place, ...]:
+def _locations(text: str) -> tuple[Location, ...]:
     """`src/app.py:42`, `app.py#L42`, `File "app.py", line 42`, `app.ts(42,5)`."""
-    found = []
+    locations = []
     for match in _PATH.finditer(text):
         if (line := _AT_LINE.match(text, match.end())) and _is_path(match[0]):
-            found.append(Place(_FROM_HERE.sub("", match[0]), int(line[1])))
-    return tuple(dict.fromkeys(found))[:MAX_NAMES]
+            locations.append(Location(_FROM_HERE.sub("", match[0]), int(line[1])))
+    return tuple(dict.fromkeys(locations))[:MAX_NAMES]
 
 
 def _is_path(text: str) -> bool:
@@ -649,7 +649,7 @@ _QUOTED = re.compile(r"`([^`\n]{1,200})`")
 
 def _report_weights(content: Sequence[str], text: str, stop: frozenset[str]) -> list[tuple[str, float]]:
     """The words of the title count twice, names in backticks half as much again, later ones a little less."""
-    quoted = {token for found in _QUOTED.findall(text) for token in _TOKEN.findall(found)}
+    quoted = {token for quoted_text in _QUOTED.findall(text) for token in _TOKEN.findall(quoted_text)}
     title = sum(1 for token in _TOKEN.findall(_first_line(text)) if token.lower() not in stop)
     verbs = _leading_verbs(content[:title], CHANGE_VERBS)
     return [
@@ -709,8 +709,8 @@ def _add_compounds(weights: dict[str, float], text: str) -> None:
 
 def _add_expansions(weights: dict[str, float], words: tuple[str, ...]) -> None:
     for word in words:
-        for other in EXPANSIONS.get(word, ()):
-            weights.setdefault(stem(other), EXPANSION_WEIGHT * weights.get(stem(word), 0.0))
+        for synonym in EXPANSIONS.get(word, ()):
+            weights.setdefault(stem(synonym), EXPANSION_WEIGHT * weights.get(stem(word), 0.0))
 
 
 STOP_WORDS = frozenset(
