@@ -418,8 +418,8 @@ def test_human_output(engine: Scripted, capsys: pytest.CaptureFixture[str]) -> N
         "  src/b.py:1-9  cutoff  1.61 > 1.4",
         "30% sure · one weak match · 1 result · read as conceptual · 3 ms",
         "hint: Name a symbol.",
-        "note: keyword search only",
         "reranker: off",
+        "note: keyword search only",
     ]
 
 

@@ -381,4 +381,4 @@ def test_the_command_imports_nothing_of_the_project_it_is_started_in(
 
 def test_uninstall_without_an_installation_says_so(codeinfo: Any, tmp_path: Path) -> None:
     done = codeinfo("uninstall", cwd=tmp_path)
-    assert (done.returncode, done.stdout) == (0, "no client has CodeInfo: there is nothing to remove\n")
+    assert (done.returncode, done.stdout) == (0, "note: no client has CodeInfo: there is nothing to remove\n")

@@ -412,8 +412,11 @@ def write_text(result: object, out: Output | None = None) -> None:
     if render.dispatch(type(result)) is render.dispatch(object):
         import codeinfo.shells.render_answers
         import codeinfo.shells.render_code  # noqa: F401  (they register the others)
+    out = out or _output(None)
     with _quiet_pipe():
-        render(result, out or _output(None))
+        render(result, out)
+        if not getattr(result, "picture", ""):  # which is saved as a file
+            out.notes(getattr(result, "notes", ()))
         sys.stdout.flush()
 
 

@@ -6,10 +6,12 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 from itertools import chain, groupby
 from typing import Any
+
+from msgspec import Struct
 
 from codeinfo.config import Config
 from codeinfo.model import (
@@ -21,12 +23,13 @@ from codeinfo.model import (
     Quality,
     RelatedMemory,
     SearchResult,
+    Skip,
     quantity,
     shown_root,
 )
 from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
-from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, ToolSavings, VectorSearchResult
+from codeinfo.operations.clients import InstallReport, ProjectsResult, SavingsReport, VectorSearchResult
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import (
     LEAST_COLUMN,
@@ -62,6 +65,14 @@ def render(result: object, out: Output) -> None:
     raise TypeError(f"no way to show {type(result).__name__}")
 
 
+def register_table(kind: type[Struct], row_of: Callable[[Any], Sequence[Span]], empty: str, indent: int = 0) -> None:
+    """For results that are a list, their first field: each item is a row."""
+
+    @render.register(kind)
+    def show(result: Any, out: Output) -> None:
+        out.table([row_of(item) for item in getattr(result, kind.__struct_fields__[0])], indent=indent, empty=empty)
+
+
 # --- search ----------------------------------------------------------------------------------------------------------
 
 
@@ -84,7 +95,6 @@ def _search(result: SearchResult, out: Output) -> None:
         render(result.preflight, out)
     read = f" · read as {result.intent.lower().replace('_', ' ')}" if out.explain else ""
     footer(result.quality, "result", len(result.hits), f"{read} · {result.took_ms:.0f} ms", out)
-    out.notes(result.notes)
     if out.explain:
         out.wrap(("reranker: ", "bold"), result.quality.reranker_status, hang=2)
 
@@ -104,7 +114,6 @@ def _grep(result: search.GrepResult, out: Output) -> None:
             out.numbered_line(gutter, [before, (found, MARK), match.text[end:]])
     counted = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((counted if result.total else "No line matches.", "bold"))
-    out.notes(result.notes)
 
 
 def _fit_before(before: str, found: str, out: Output, used: int) -> str:
@@ -338,10 +347,14 @@ def _skipped_files(report: search.IndexReport, out: Output) -> None:
     if quiet := len(report.skipped) - len(important):
         out.line("  ", (f"{quiet} excluded by a rule; `codeinfo why PATH` shows which", "dim"))
     shown = len(important) if out.verbose else SKIPS_SHOWN
-    for skip in important[:shown]:
-        out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+    list_skips(important[:shown], out)
     if len(important) > shown:
         out.line("  ", ("skipped ", "yellow"), f"and {len(important) - shown} more; --verbose lists them all")
+
+
+def list_skips(skips: Sequence[Skip], out: Output) -> None:
+    for skip in skips:
+        out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
 
 
 @render.register
@@ -414,7 +427,6 @@ def _config(config: Config, out: Output) -> None:
         origin = config.origins[key]
         shown = _as_toml(config.shown(key))
         out.line(f"  {field} = {shown}", (f"  # {origin}", "dim" if origin == "default" else "green"))
-    out.notes(config.notes)
 
 
 def _as_toml(value: Any) -> str:
@@ -439,8 +451,6 @@ def _install(report: InstallReport, out: Output) -> None:
         if report.dry_run:
             for line in change.diff.splitlines():
                 out.line(f"    {line}")
-    for note in report.notes:
-        out.line(note)
     if any(change.action in ("added", "updated") for change in report.changes) and not report.dry_run:
         out.line("Restart these clients to use it.")
 
@@ -452,20 +462,19 @@ def _savings(report: SavingsReport, out: Output) -> None:
         return
     for day in report.days:
         out.line((day.day, "bold"))
-        out.table([_savings_row(one) for one in day.tools])
+        rows = []
+        for tool in day.tools:
+            figures = f"{tool.returned:,} returned", f"{tool.files:,} in files", f"{tool.saved:,} saved"
+            rows.append((tool.tool, quantity(tool.calls, "call"), *figures))
+        out.table(rows)
     out.line(f"{quantity(report.calls, 'call')}: about {report.saved:,} tokens saved ({report.returned:,} returned)")
 
 
-def _savings_row(one: ToolSavings) -> tuple[str, ...]:
-    figures = (f"{one.returned:,} returned", f"{one.files:,} in files", f"{one.saved:,} saved")
-    return one.tool, quantity(one.calls, "call"), *figures
-
-
-@render.register
-def _projects(result: ProjectsResult, out: Output) -> None:
-    rows = [(one.name, one.state, quantity(one.files, "file"), shown_root(one.root)) for one in result.projects]
-    none = "Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`."
-    out.table(rows, indent=0, empty=none)
+register_table(
+    ProjectsResult,
+    lambda project: (project.name, project.state, quantity(project.files, "file"), shown_root(project.root)),
+    "Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.",
+)
 
 
 @render.register
@@ -502,7 +511,6 @@ def _evaluation(result: search.EvalReport, out: Output) -> None:
         value = "not measured" if verdict.value is None else f"{verdict.value:.4f}"
         state = ("passed", "green") if verdict.passed else ("FAILED", "bold red")
         out.line(f"gate {verdict.metric} {sign} {verdict.wanted:g}: {value}  ", state)
-    out.notes(result.notes)
 
 
 def _comparison(found: search.Comparison, out: Output) -> None:

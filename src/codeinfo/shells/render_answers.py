@@ -8,7 +8,7 @@ from codeinfo.languages import file_kind
 from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
-from codeinfo.shells.render import STATES, count_changes, footer, near_lines, render
+from codeinfo.shells.render import STATES, count_changes, footer, list_skips, near_lines, register_table, render
 from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, near_path
 from codeinfo.sources.documents import Fences
 
@@ -170,7 +170,6 @@ def _providers(found: answers.ProviderList, out: Output) -> None:
     if not any(one.chosen for one in found.providers):
         out.line("No chat model: `codeinfo ask` quotes the best passages.")
         out.wrap("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
-    out.notes(found.notes)
 
 
 @render.register
@@ -222,8 +221,7 @@ def _matches(found: answers.ConversationMatches, out: Output) -> None:
 
 @render.register
 def _changed(change: answers.ConversationsChanged, out: Output) -> None:
-    for identity in change.ids:
-        out.line((identity, "cyan"), f"  {change.action}")
+    out.table([((identity, "cyan"), change.action) for identity in change.ids], indent=0)
 
 
 @render.register
@@ -267,11 +265,8 @@ def _sync(response: documents.SyncResponse, out: Output) -> None:
                 out.line(f"  {sign} {path}")
             if len(paths) > PATHS_SHOWN:
                 out.line(f"  {sign} and {len(paths) - PATHS_SHOWN} more")
-        for skip in report.skipped:
-            if skip.matters:
-                out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
-        for note in report.notes:
-            out.line("  ", ("note: ", "bold yellow"), note)
+        list_skips([skip for skip in report.skipped if skip.matters], out)
+        out.notes(report.notes)
         if report.documents and plan.added and not plan.unchanged and not report.dry_run:
             out.line(f'Ask about it: codeinfo docs ask "…" --collection {report.name}')
 
@@ -290,7 +285,6 @@ def _list(response: documents.DocsListResponse, out: Output) -> None:
         content = _size(item.documents, item.passages)
         out.table([("from", f"{item.url} ({item.kind}, {item.origin})"), ("content", content)])
         out.table([(doc.document, doc.format, quantity(doc.passages, "passage")) for doc in item.listing], indent=4)
-    out.notes(response.notes)
 
 
 @render.register
@@ -305,7 +299,6 @@ def _updated(response: documents.DocsUpdateResponse, out: Output) -> None:
     count = "" if response.notes else f", {quantity(response.passages, 'passage')}"
     out.line((response.document, "bold cyan"), f"  {state}{count}")
     out.line("  ", (f"sha256 {response.hash}", "dim"))
-    out.notes(response.notes)
 
 
 @render.register
@@ -313,7 +306,6 @@ def _deleted(response: documents.DocsDeleteResponse, out: Output) -> None:
     for path in response.deleted:
         out.line((path, "bold cyan"), "  deleted")
     out.line((f"{quantity(response.documents, 'document')} left", "dim"))
-    out.notes(response.notes)
 
 
 @render.register
@@ -321,8 +313,7 @@ def _pack(response: documents.DocsPackResponse, out: Output) -> None:
     size = f"{quantity(response.documents, 'document')}, {byte_size(response.bytes)}"
     out.line((response.file, "bold cyan"), f"  {response.name} {response.version}: {size}")
     out.line("  ", (f"sha256 {response.sha256}", "dim"))
-    for skip in response.skipped:
-        out.line("  ", ("skipped ", "yellow"), f"{skip.path}: {skip.detail or skip.rule}")
+    list_skips(response.skipped, out)
 
 
 @render.register
@@ -338,7 +329,6 @@ def _search(response: documents.DocsSearchResponse, out: Output) -> None:
             out.line(("Nothing found.", "bold"))
         if found.reranker_status != "off":
             out.wrap(("reranker: ", "bold"), found.reranker_status, hang=2)
-    out.notes(response.notes)
 
 
 def _hit(number: int, hit: documents.DocumentHit, out: Output) -> None:
@@ -385,7 +375,6 @@ def _outline(response: documents.DocsOutlineResponse, out: Output) -> None:
         out.line("  " * entry.level, entry.title, (f"  {entry.start_line}-{entry.end_line}", "dim"))
     if not response.entries:
         out.line("  no headings")
-    out.notes(response.notes)
 
 
 @render.register
@@ -393,46 +382,43 @@ def _section(response: documents.DocsSectionResponse, out: Output) -> None:
     out.lines(response.content)
 
 
-@render.register
-def _related(response: documents.DocsRelatedResponse, out: Output) -> None:
-    rows = [((item.document, "bold cyan"), ", ".join(item.relations)) for item in response.related]
-    out.table(rows, empty="Nothing related.")
-    out.notes(response.notes)
+register_table(
+    documents.DocsRelatedResponse,
+    lambda item: ((item.document, "bold cyan"), ", ".join(item.relations)),
+    "Nothing related.",
+    indent=2,
+)
 
 
 # --- a team's store ------------------------------------------------------------------------------------------------
 
 
-@render.register
-def _users(found: team.TeamUsers, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = []
-    for one in found.users:
-        state = "disabled" if one.disabled else "admin" if one.admin else ""
-        groups = ", ".join(f"@{name}" for name in one.groups)
-        rows.append(((one.name, "bold cyan"), (state, "yellow"), quantity(one.tokens, "token"), one.email, groups))
-    out.table(rows, indent=0, empty="No users yet: `codeinfo team user add NAME` adds one.")
+def _user_row(user: team.TeamUser) -> tuple[Span, ...]:
+    state = "disabled" if user.disabled else "admin" if user.admin else ""
+    groups = ", ".join(f"@{name}" for name in user.groups)
+    return (user.name, "bold cyan"), (state, "yellow"), quantity(user.tokens, "token"), user.email, groups
 
 
-@render.register
-def _groups(found: team.TeamGroups, out: Output) -> None:
-    rows = [((f"@{one.name}", "bold cyan"), ", ".join(one.users)) for one in found.groups]
-    out.table(rows, indent=0, empty="No groups.")
+def _token_row(token: team.TeamToken) -> tuple[Span, ...]:
+    used = f"used {token.used_at[:10]}" if token.used_at else "never used"
+    scopes, state, until = ",".join(token.scopes), (token.state, STATES[token.state]), f"until {token.expires_at[:10]}"
+    return (str(token.id), "bold cyan"), token.user, scopes, state, until, used, token.name
 
 
-@render.register
-def _grants(found: team.TeamGrants, out: Output) -> None:
-    rows = [((one.project, "bold cyan"), one.to, one.level) for one in found.grants]
-    out.table(rows, indent=0, empty="Nothing is granted: nobody sees anything.")
+def _event_row(event: team.TeamEvent) -> tuple[Span, ...]:
+    at, who = event.at[:19].replace("T", " "), event.user or "operator"
+    return (at, "dim"), who, (event.action, "cyan"), event.project, event.detail
 
 
-@render.register
-def _tokens(found: team.TeamTokens, out: Output) -> None:
-    rows: list[tuple[Span, ...]] = []
-    for one in found.tokens:
-        used = f"used {one.used_at[:10]}" if one.used_at else "never used"
-        scopes, state, until = ",".join(one.scopes), (one.state, STATES[one.state]), f"until {one.expires_at[:10]}"
-        rows.append(((str(one.id), "bold cyan"), one.user, scopes, state, until, used, one.name))
-    out.table(rows, indent=0, empty="No tokens.")
+register_table(team.TeamUsers, _user_row, "No users yet: `codeinfo team user add NAME` adds one.")
+register_table(team.TeamGroups, lambda group: ((f"@{group.name}", "bold cyan"), ", ".join(group.users)), "No groups.")
+register_table(
+    team.TeamGrants,
+    lambda grant: ((grant.project, "bold cyan"), grant.to, grant.level),
+    "Nothing is granted: nobody sees anything.",
+)
+register_table(team.TeamTokens, _token_row, "No tokens.")
+register_table(team.TeamEvents, _event_row, "No events.")
 
 
 @render.register
@@ -442,19 +428,9 @@ def _new_token(made: team.NewTeamToken, out: Output) -> None:
 
 
 @render.register
-def _events(found: team.TeamEvents, out: Output) -> None:
-    rows = [
-        ((one.at[:19].replace("T", " "), "dim"), one.user or "operator", (one.action, "cyan"), one.project, one.detail)
-        for one in found.events
-    ]
-    out.table(rows, indent=0, empty="No events.")
-
-
-@render.register
 def _pushed(report: team.PushReport, out: Output) -> None:
     out.line((report.project, "bold cyan"), f"  {report.tree}")
     out.line(f"  {quantity(report.files, 'file')}, {report.uploaded} of them uploaded")
-    out.notes(report.notes)
 
 
 @render.register

@@ -51,7 +51,6 @@ def _symbols(result: code.SymbolList, out: Output) -> None:
     _more(len(result.symbols), result.total, out)
     if not result.total:
         out.line(("No such definition there.", "bold"))
-    out.notes(result.notes)
 
 
 @render.register
@@ -86,7 +85,6 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
     found = f"{where}: {shown}" if shown else "no uses found"
     is_short = not result.is_complete and len(result.usages) == result.usage_count  # for another reason than the limit
     out.line((found, "dim"), (", not complete" if is_short else "", "yellow"))
-    out.notes(result.notes)
 
 
 def _definition(symbol: code.SymbolInfo, out: Output) -> tuple[Span, ...]:
@@ -109,7 +107,6 @@ def _exploration(result: code.Exploration, out: Output) -> None:
     memories(result.memories, out)
     for name, total in result.totals.items():
         out.line((f"{total} {name} in all; raise --limit to see them", "dim"))
-    out.notes(result.notes)
 
 
 @render.register
@@ -128,7 +125,6 @@ def _calls(result: code.CallGraph, out: Output) -> None:
         out.line((f"{quantity(result.unattributed_callees, 'call')} that it makes could not be attributed", "yellow"))
     if not result.is_complete:
         out.line(("not complete: raise --limit to see all", "yellow"))
-    out.notes(result.notes)
 
 
 def _call_row(edge: code.CodeEdge, other: str, out: Output) -> tuple[Span, ...]:
@@ -189,7 +185,6 @@ def _impact(result: code.ImpactReport, out: Output) -> None:
     _more(len(result.files), result.total, out)
     if result.tests:
         out.wrap(("tests to run  ", "bold"), ", ".join(map(out.near, result.tests)), hang=14)
-    out.notes(result.notes)
 
 
 @render.register
@@ -198,7 +193,6 @@ def _hotspots(result: code.HotspotReport, out: Output) -> None:
     _more(len(result.hotspots), result.total, out)
     commits, days = quantity(result.commits, "commit"), quantity(result.days, "day")
     out.line((f"{commits} in {days} up to the last one; score is commits × lines", "dim"))
-    out.notes(result.notes)
 
 
 def _bar(share: float) -> str:
@@ -224,7 +218,6 @@ def _unused(result: code.UnusedReport, out: Output) -> None:
     out.line((f"{result.total} of {result.examined} exported definitions", "bold"))
     if result.own_file:
         out.line((f"not counted: {result.own_file} used in their own file only; --own-file lists them", "dim"))
-    out.notes(result.notes)
 
 
 @render.register
@@ -246,7 +239,6 @@ def _map(result: code.CodeMap, out: Output) -> None:
     types = [(f"{s.kind} {s.qualified}", f"{s.path}:{s.start_line}") for s in result.interfaces]
     _titled_table("Key types", types, out)
     out.table([_hot_row(item, item.path) for item in result.hotspots], title="Hotspots")
-    out.notes(result.notes)
 
 
 def _titled_table(title: str, rows: Sequence[tuple[str, str]], out: Output) -> None:
@@ -299,7 +291,6 @@ def _list(result: knowledge.MemoryList, out: Output) -> None:
         memory(item, out)
     count = f"{len(result.memories)} of {quantity(result.total, 'memory', 'memories')}"
     out.line((count if result.total else "No memories yet: `codeinfo remember` writes one down.", "dim"))
-    out.notes(result.notes)
 
 
 @render.register
@@ -346,7 +337,6 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
     if not report.patterns:
         out.line("No patterns found.")
     memories(report.memories, out)
-    out.notes(report.notes)
 
 
 def _pattern_row(pattern: knowledge.PatternUse) -> tuple[Span, ...]:
@@ -393,7 +383,6 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     out.table(rows[:DEPENDENCIES_SHOWN], title="Dependencies")
     if (more := len(rows) - DEPENDENCIES_SHOWN) > 0:
         out.line((f"  and {more} more; --json lists them all", "dim"))
-    out.notes(report.notes)
 
 
 def _brief(text: str) -> str:
@@ -408,7 +397,6 @@ def _style(report: knowledge.StyleReport, out: Output) -> None:
         out.table([((rule.source.rpartition(":")[2], "dim"), rule.rule + _also(rule.also)) for rule in rules])
     if not report.rules:
         out.line("No style rules found.")
-    out.notes(report.notes)
 
 
 def _also(others: Collection[str]) -> str:
@@ -436,4 +424,3 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     for name, total in packet.totals.items():
         if total > len(getattr(packet, name)):
             out.line((f"{name}: {len(getattr(packet, name))} of {total} shown", "dim"))
-    out.notes(packet.notes)
