@@ -313,7 +313,7 @@ def test_refused_tokens_are_audited_and_a_flood_is_not(
 
 def test_own_tokens_are_for_browsers_and_give_no_more_than_one_has(web: TestClient, database: TeamDatabase) -> None:
     ann = person(database, "ann", ("read",))
-    form = {"action": "token", "scopes": "read", "days": "30"}
+    form = {"action": "add", "scopes": "read", "days": "30"}
     assert "for people in a browser" in web.post("/ui/account", headers=ann, data=form).text
     entered = web.post("/auth/token", data={"token": ann["Authorization"].removeprefix("Bearer ")})
     assert entered.status_code == 200

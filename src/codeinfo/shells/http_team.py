@@ -15,9 +15,13 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import BaseRoute, Match, Route
 
+from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, UsageError
+from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations import team as ops
+from codeinfo.operations.base import Listener
 from codeinfo.serve import auth
+from codeinfo.serve.dispatch import Values, check
 from codeinfo.serve.team import (
     ADMIN,
     NOT_OFFERED,
@@ -174,34 +178,48 @@ def local_address(given: str) -> str:
 
 # --- pages of administrators, and of a caller's own tokens ---------------------------------------------------------
 
-Given = Mapping[str, str]
-Actions = dict[str, Callable[[Any, Given], Any]]  # by name: the team's operation, given a form's fields
 
-ADMIN_ACTIONS: Actions = {
-    "user": lambda team, given: team.add_user(
-        ops.TeamUserAddRequest(given["name"].strip(), given.get("email", "").strip(), "admin" in given)
-    ),
-    "disable": lambda team, given: team.disable_user(ops.TeamUserRequest(given["name"])),
-    "enable": lambda team, given: team.enable_user(ops.TeamUserRequest(given["name"])),
-    "group": lambda team, given: team.add_members(
-        ops.TeamGroupRequest(given["group"].strip(), tuple(given.get("users", "").replace(",", " ").split()))
-    ),
-    "leave": lambda team, given: team.remove_members(ops.TeamGroupRequest(given["group"], (given["user"],))),
-    "ungroup": lambda team, given: team.remove_members(ops.TeamGroupRequest(given["group"])),
-    "grant": lambda team, given: team.add_grant(
-        ops.TeamGrantAddRequest(given["project"].strip(), given["to"].strip(), given["level"])
-    ),
-    "ungrant": lambda team, given: team.remove_grant(ops.TeamGrantRemoveRequest(given["project"], given["to"])),
-    "token": lambda team, given: team.add_token(
-        ops.TeamTokenAddRequest(given["user"].strip(), given.get("name", ""), tuple(given["scopes"].split(",")))
-    ),
-    "revoke": lambda team, given: team.revoke_token(ops.TeamTokenRevokeRequest(int(given["token"]))),
+class Action(Struct, frozen=True):
+    """What a form of a page does; its fields are the `inputs`."""
+
+    inputs: tuple[Input, ...]
+    perform: Callable[[Engine, Values], Any]
+
+    def values(self, given: Mapping[str, str]) -> Values:
+        """The fields that were filled in, in their types."""
+        texts = {item: given.get(item.name, "").strip() for item in self.inputs}
+        values = {
+            item.name: text.replace(",", " ").split() if item.is_list else item.kind == "bool" or text
+            for item, text in texts.items()
+            if text
+        }
+        return check(self.inputs, values, as_text=True)
+
+
+def _operation_action(operation: Operation) -> Action:
+    def perform(engine: Engine, values: Values) -> Any:
+        return operation.run(engine, operation.request(**values), Listener())
+
+    return Action(inputs_of(operation.request), perform)
+
+
+_BY_ADMINISTRATORS = ("team user ", "team group ", "team grant ", "team token ")  # the rest is for the operator
+ADMIN_ACTIONS = {
+    name: _operation_action(operation)
+    for name, operation in OPERATIONS.items()
+    if name.startswith(_BY_ADMINISTRATORS) and not operation.read_only
 }
-ACCOUNT_ACTIONS: Actions = {
-    "token": lambda team, given: team.add_own_token(
-        given.get("name", ""), given["scopes"].split(","), int(given["days"])
-    ),
-    "revoke": lambda team, given: team.revoke_own_token(int(given["token"])),
+
+
+def _add_own_token(engine: Engine, values: Values) -> ops.NewTeamToken:
+    request = ops.TeamTokenAddRequest("", **values)
+    return engine.team.add_own_token(request.name, request.scopes or (READ,), request.days)
+
+
+_NEW_TOKEN, _OLD_TOKEN = inputs_of(ops.TeamTokenAddRequest), inputs_of(ops.TeamTokenRevokeRequest)
+ACCOUNT_ACTIONS = {
+    "add": Action(tuple(item for item in _NEW_TOKEN if item.name != "user"), _add_own_token),
+    "revoke": Action(_OLD_TOKEN, lambda engine, values: engine.team.revoke_own_token(values["token"])),
 }
 
 
@@ -225,32 +243,32 @@ def _account_values(visit: Visit) -> dict[str, Any]:
     return {
         "caller": caller,
         "choices": [",".join(scopes[:count]) for count in range(1, len(scopes) + 1)],
-        "days": DAYS,
+        "days": tuple(map(str, DAYS)),
         "tokens": visit.engine.team.own_tokens().tokens,
     }
 
 
-def _pages(name: str, team: str, actions: Actions, values: Callable[[Visit], dict[str, Any]]) -> list[Route]:
+def _pages(
+    name: str, team: str, actions: Mapping[str, Action], values: Callable[[Visit], dict[str, Any]]
+) -> list[Route]:
     def content(visit: Visit, template: str, **more: Any) -> str:
-        return visit.render(template, **{"problem": "", "made": None, **values(visit), **more})
+        return visit.render(template, **{"problem": "", "made": None, "actions": actions, **values(visit), **more})
 
     def show(visit: Visit) -> str:
         return content(visit, f"{name}_content.html" if visit.is_fragment else f"{name}.html")
 
     def change(visit: Visit) -> str:
         """Perform one action; an error is shown above the lists."""
-        problem, done = "", None
+        problem, result = "", None
         try:
             if not visit.request.state.page_token:
                 raise UsageError("this is for people in a browser", "Open the page and sign in")
             if (action := actions.get(visit.field("action"))) is None:
                 raise UsageError("there is no such action", f"One of: {', '.join(actions)}")
-            done = action(visit.engine.team, visit.given)
-        except (KeyError, ValueError):
-            problem = "A field is missing, or is not a number."
+            result = action.perform(visit.engine, action.values(visit.given))
         except CodeInfoError as error:
             problem = str(error)
-        made = done if isinstance(done, ops.NewTeamToken) else None
+        made = result if isinstance(result, ops.NewTeamToken) else None
         return content(visit, f"{name}_content.html", problem=problem, made=made)
 
     return [page("GET", f"/ui/{name}", show, team=team), page("POST", f"/ui/{name}", change, team=team)]

@@ -9,7 +9,7 @@ from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import STATES, count_changes, footer, list_skips, near_lines, register_table, render
-from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, near_path
+from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, event_detail, near_path
 from codeinfo.sources.documents import Fences
 
 QUESTION_SHOWN = 100  # characters of a question in a table
@@ -407,7 +407,7 @@ def _token_row(token: team.TeamToken) -> tuple[Span, ...]:
 
 def _event_row(event: team.TeamEvent) -> tuple[Span, ...]:
     at, who = event.at[:19].replace("T", " "), event.user or "operator"
-    return (at, "dim"), who, (event.action, "cyan"), event.project, event.detail
+    return (at, "dim"), who, (event.action, "cyan"), event.project, event_detail(event.detail)
 
 
 register_table(team.TeamUsers, _user_row, "No users yet: `codeinfo team user add NAME` adds one.")

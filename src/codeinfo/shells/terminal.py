@@ -6,6 +6,7 @@ they are shown as symbols.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -77,6 +78,17 @@ def near_path(*parts: str) -> str:
     except OSError:  # the current folder was removed
         return full
     return full if near.startswith(os.path.join("..", "..")) else near
+
+
+def event_detail(detail: str) -> str:
+    """The detail of an event, which is JSON: `user ann, scopes read write, admin`."""
+    parts = []
+    for name, value in json.loads(detail).items():
+        if value is True:
+            parts.append(name)
+        elif value not in (False, None, "", []):
+            parts.append(f"{name} {' '.join(map(str, value)) if isinstance(value, list) else value}")
+    return ", ".join(parts)
 
 
 def byte_size(count: float) -> str:

@@ -102,6 +102,7 @@ document.addEventListener("htmx:afterSwap", (event) => {
     document.getElementById("slogan").classList.add("hidden");
     rememberSearch();
   }
+  target.querySelector(":scope > .notice.outcome")?.scrollIntoView({ block: "center" }); // far above the form's button
   if (new URL(location).searchParams.get("mode")) target.querySelectorAll(".code").forEach(showMatch);
   if (target.id === "lines") showLine(location.hash);
   if (document.querySelector("[data-indexed]")) fill();
