@@ -171,8 +171,8 @@ def _add_work_tree(setup: TeamSetup, engine: Engine, project: ProbeProject, fold
     (folder / f"{word}.py").write_text(f"class Draft{word}:\n    amount = 1\n")
     engine.index(IndexRequest((str(folder),)))
     with setup.database.transaction() as db:
-        rename = "UPDATE trees SET name = %s WHERE project = %s AND name ^@ 'work/'"
-        db.execute(rename, (f"work/{owner.name}/desk", project.id))
+        give = "UPDATE trees SET name = %s, owner = %s WHERE project = %s AND name ^@ 'work/'"
+        db.execute(give, (f"work/{owner.name}/desk", owner.id, project.id))
     setup.secrets.append(Secret(word, project.identity, owner.name))
 
 

@@ -15,6 +15,7 @@ from postgres_tools import caller_of
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
+from codeinfo.team.store import create_tree
 
 Run = Callable[..., CompletedProcess[str]]
 ONE, TWO = "host.example/a/one", "host.example/a/two"
@@ -151,17 +152,22 @@ def test_only_a_grant_of_that_level_lets_somebody_write(database: TeamDatabase) 
 
 
 def test_work_in_progress_is_seen_by_its_owner_alone(database: TeamDatabase) -> None:
+    """Whatever its name: an operator's is called after a user of the machine, as whom anybody may sign in."""
     access.create_user(database, "bob")
     access.grant(database, ONE, "ann")
     access.grant(database, ONE, "bob")
     with database.transaction() as db:
-        for name in ("refs/heads/main", "work/ann/one", "work/bob/one", "work/annabel/one"):
-            db.execute("INSERT INTO trees(project, name, recipe) SELECT id, %s, 'r' FROM projects LIMIT 1", (name,))
         users = dict(db.execute("SELECT name, id FROM users").fetchall())
+        create_tree(db, ONE, "refs/heads/main", "r")
+        create_tree(db, ONE, "work/ann/desktop/src-0123", "r")
+        for name in ("ann", "bob"):
+            create_tree(db, ONE, f"work/{name}/one", "r", owner=users[name])
+        with pytest.raises(NotFound):
+            create_tree(db, ONE, "work/bob/one", "r", owner=users["ann"])
     for name in ("ann", "bob"):
         with database.transaction(users[name]) as db:
-            found = [row[0] for row in db.execute("SELECT name FROM trees ORDER BY 1")]
-        assert found == ["refs/heads/main", f"work/{name}/one"]
+            visible = [row[0] for row in db.execute("SELECT name FROM trees ORDER BY 1")]
+        assert visible == ["refs/heads/main", f"work/{name}/one"]
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "everyone", "x" * 101, "../x", "a\x00b"])

@@ -26,6 +26,7 @@ from codeinfo.shells.http_team import BROWSER
 from codeinfo.team import access
 from codeinfo.team.database import TeamDatabase
 from codeinfo.team.oidc import SignInService
+from codeinfo.team.store import create_tree
 
 ONE = "git.example/a/one"
 
@@ -128,11 +129,19 @@ def test_who_signs_in_is_a_user_with_the_groups_of_the_service(
 def test_a_name_that_is_taken_gives_nobody_its_rights(
     web: TestClient, database: TeamDatabase, service: Provider
 ) -> None:
-    access.create_user(database, "ann", admin=True)
+    ann = access.create_user(database, "ann", admin=True)
+    access.grant(database, ONE, "everyone")
+    with database.transaction() as db:
+        create_tree(db, ONE, "work/ann/mine", "r", owner=ann)
+        create_tree(db, ONE, "work/ann-2/desktop/folder", "r")  # of an operator with that name on a machine
     assert sign_in(web).status_code == 200
     with database.transaction() as db:
         rows = db.execute("SELECT name, admin FROM users ORDER BY id").fetchall()
+        namesake = access.user_id(db, "ann-2")
     assert rows == [("ann", True), ("ann-2", False)]
+    with database.transaction(namesake) as db:
+        assert db.execute("SELECT identity FROM projects").fetchall() == [(ONE,)]
+        assert db.execute("SELECT name FROM trees").fetchall() == []
 
 
 def test_who_is_disabled_cannot_sign_in(web: TestClient, database: TeamDatabase, service: Provider) -> None:

@@ -15,7 +15,7 @@ from postgres_tools import drop_database, new_database
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.sources.git import is_address, names_repository
-from codeinfo.team.access import identity_of
+from codeinfo.team.access import SCOPES, add_subject, identity_of, subject_caller
 from codeinfo.team.database import Connection, TeamDatabase, embedded_database, migrations
 
 
@@ -104,6 +104,34 @@ def test_a_fork_does_not_tell_what_it_was_forked_from(empty: str, monkeypatch: p
         assert not families.keys() & {*families.values()}
         found = db.execute("SELECT path, family FROM files ORDER BY id").fetchall()
         assert found == [("one.py", families["h/a/b"]), ("two.py", families["c"]), ("three.py", "left")]
+
+
+def test_trees_named_after_users_become_theirs_and_no_namesakes(empty: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from codeinfo.team import database as module
+
+    before = [migration for migration in migrations() if migration.number < 13]
+    monkeypatch.setattr(module, "migrations", lambda: before)
+    with closing(TeamDatabase(empty)) as database, database.transaction() as db:
+        db.execute("INSERT INTO projects(identity, visibility) VALUES ('h/a/b', 'internal')")
+        users = "INSERT INTO users(subject, name) VALUES ('https://id 1', 'Ann'), ('https://id 2', 'deploy')"
+        db.execute(users)
+        for name in ("refs/heads/main", "work/Ann/mine", "work/deploy/ci/repo-0123", "work/ann/gone", "work/Annabel/x"):
+            db.execute("INSERT INTO trees(project, name, recipe) SELECT id, %s, 'r' FROM projects", (name,))
+            db.execute("INSERT INTO entries SELECT max(id), 'a.py', NULL, 1, 1, 1 FROM trees")
+    monkeypatch.undo()
+    with closing(TeamDatabase(empty)) as database:
+        with database.transaction() as db:
+            add_subject(db, "https://id 3", "ann", "")  # another subject of the same name
+            ids = dict(db.execute("SELECT subject, id FROM users").fetchall())
+            namesake = subject_caller(db, "https://id 3", SCOPES)
+            assert db.execute("SELECT count(*) FROM trees").fetchall() == [(5,)]
+        assert namesake is not None
+        assert (namesake.name, namesake.admin, sorted(namesake.scopes)) == ("ann-2", False, ["read", "write"])
+        visible = {"https://id 1": ["work/Ann/mine"], "https://id 2": [], "https://id 3": []}
+        for subject, names in visible.items():
+            with database.transaction(ids[subject]) as db:
+                rows = db.execute("SELECT t.name FROM trees t JOIN entries e ON e.tree = t.id ORDER BY 1").fetchall()
+            assert [name for (name,) in rows] == ["refs/heads/main", *names]
 
 
 def test_a_newer_schema_is_refused_only_where_it_says_so(postgres: str) -> None:

@@ -487,7 +487,7 @@ def folder_identity(root: Path) -> str:
 
 
 def work_tree_name(root: Path) -> str:
-    """The tree of a folder, unique to user, machine and folder. Row security goes by the user."""
+    """The tree of a folder, unique to user, machine and folder. An operator's: it has no owner among the users."""
     return f"work/{_user()}/{socket.gethostname()}/{_readable(root)}-{_digest(root)}"
 
 

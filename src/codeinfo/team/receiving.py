@@ -189,7 +189,7 @@ def _is_genuine(scheme: _Scheme, headers: Mapping[str, str], body: bytes, delive
 
 # --- uploads --------------------------------------------------------------------------------------------------------
 #
-# A tree `work/<user>/<name>` of a project that only its user sees. A file that the user may already read in the project
+# A tree `work/<user>/<name>` of a project, seen by its owner alone. A file the user may read in the project
 # is taken from there. Everything else is uploaded, and stored under a hash that contains the user's number: nobody else
 # is ever given it, workers do not reuse it, and claiming the hash of a file that one cannot read gives nothing.
 
@@ -294,7 +294,8 @@ class Uploads(Struct, frozen=True):
         name = f"work/{self.caller.name}/{asked.name}"
         listed = {file.path for file in asked.files}
         with self.database.transaction() as db:
-            tree = create_tree(db, asked.project, name, asked.recipe, with_project=False)
+            owner = self.caller.user_id
+            tree = create_tree(db, asked.project, name, asked.recipe, with_project=False, owner=owner)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (tree.id,)).fetchall())
             placed = [(file.source, known[file.path]) for file in asked.files]
@@ -304,7 +305,7 @@ class Uploads(Struct, frozen=True):
             finish_tree(db, tree.id, meta, asked.revision)
             query = "SELECT project FROM trees WHERE id = %s"
             project = db.execute(query, (tree.id,)).fetchall()[0][0]
-            audit(db, "pushed", user=self.caller.user_id, project=project, detail={"tree": name})
+            audit(db, "pushed", user=owner, project=project, detail={"tree": name})
         return Answer(tree=name)
 
     def _allow(self, project: str, recipe: str) -> str:

@@ -181,19 +181,23 @@ def list_trees(database: TeamDatabase, user: int | None, place: str) -> list[str
     return [row[0] for row in database.rows(query, (_prefixes(place),), user)]
 
 
-def create_tree(db: Connection, identity: str, name: str, recipe: str, *, with_project: bool = True) -> TreeRow:
+def create_tree(
+    db: Connection, identity: str, name: str, recipe: str, *, with_project: bool = True, owner: int | None = None
+) -> TreeRow:
     """The tree, created if missing, and so is its project; locked until the transaction ends. Without `with_project`
-    the project must exist: one that was removed must not come back."""
+    the project must exist: one that was removed must not come back. `owner` is the user who pushes it; a tree without
+    one, which a server of an older release has stored, becomes theirs."""
     if with_project:
         db.execute("INSERT INTO projects(identity) VALUES (%s) ON CONFLICT (identity) DO NOTHING", (identity,))
-    insert = """INSERT INTO trees(project, name, recipe) SELECT id, %s, %s FROM projects WHERE identity = %s
-                ON CONFLICT (project, name, recipe) DO NOTHING"""
-    db.execute(insert, (name, recipe, identity))
-    query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s FOR UPDATE OF t"
-    found = db.execute(query, ([identity], name, recipe)).fetchall()
-    if not found:
+    insert = """INSERT INTO trees(project, name, recipe, owner) SELECT id, %s, %s, %s FROM projects WHERE identity = %s
+                ON CONFLICT (project, name, recipe) DO UPDATE SET owner = excluded.owner
+                WHERE trees.owner IS NULL AND excluded.owner IS NOT NULL"""
+    db.execute(insert, (name, recipe, owner, identity))
+    query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s AND t.owner IS NOT DISTINCT FROM %s FOR UPDATE OF t"
+    rows = db.execute(query, ([identity], name, recipe, owner)).fetchall()
+    if not rows:
         raise NotFound(f"{identity} was removed from the team", "Ask an administrator")
-    return TreeRow(*found[0])
+    return TreeRow(*rows[0])
 
 
 def store_files(
