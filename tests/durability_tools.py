@@ -177,6 +177,40 @@ def fill(path: Path) -> None:
                 continue  # not even this much room is left
 
 
+def full_disk_exports(project: Path, cache: Path) -> None:
+    """What is written on request ends with the reason, and what was there stays as it is."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(cache)], check=True)
+    home = make_project(cache / "project", 3)
+    os.environ["CODEINFO_DATA_DIR"] = str(cache.parent / "data")
+    assert cli("remember", "Use ruff", "-t", "decision", "-c", "tooling", "-r", "Fast", "--path", home).code == 0
+    memory, package = home / ".codeinfo" / "memory.json", cache / "pages.tar.gz"
+    given, pages = cache.parent / "given.json", cache.parent / "pages"
+    pages.mkdir()
+    for at in range(20):
+        (pages / f"{at}.md").write_text(f"# Page {at}\n\n" + os.urandom(2000).hex())
+    rows = json.loads(memory.read_text())["memories"]
+    given.write_text(json.dumps([{**rows[0], "id": f"{at:012x}", "memory": f"Use tool {at}"} for at in range(900)]))
+    pack = ("docs", "pack", pages, "--name", "pages", "--out", package)
+    assert cli(*pack, "--version", "1").code == 0
+    before = memory.read_bytes(), package.read_bytes()
+    fill(cache / "filler")
+    export = [sys.executable, "-m", "codeinfo", "memory", "export", "--path", str(home)]
+    with (cache / "export.json").open("w") as sink:
+        assert subprocess.run(export, stdout=sink, stderr=subprocess.DEVNULL, check=False).returncode == 7
+    for command in (("memory", "import", given, "--path", home), (*pack, "--version", "2")):
+        done = cli(*command, "--json")
+        assert (done.code, error(done)["code"]) == (7, "OUT_OF_SPACE"), done
+        assert (memory.read_bytes(), package.read_bytes()) == before
+        assert not [
+            path
+            for path in (*cache.iterdir(), *memory.parent.iterdir())
+            if path.name.startswith(".") and path.is_file()
+        ]
+    (cache / "filler").unlink()
+    assert cli("memory", "import", given, "--path", home).code == 0
+    assert len(json.loads(memory.read_text())["memories"]) == 901
+
+
 def read_only(project: Path, cache: Path) -> None:
     """An index on a medium that cannot be written: searches go on, indexing says why it does not."""
     subprocess.run(["mount", "-t", "tmpfs", "none", str(cache)], check=True)

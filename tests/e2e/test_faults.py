@@ -252,7 +252,7 @@ def test_a_second_indexer_says_busy_at_once_and_searches_go_on(indexed: Path, tm
 # --- the disk and its files ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["full_disk", "read_only"])
+@pytest.mark.parametrize("name", ["full_disk", "full_disk_exports", "read_only"])
 def test_disks_that_take_nothing_more(project: Path, tmp_path: Path, name: str) -> None:
     if not tools.can_mount(tmp_path):
         pytest.skip("mounting a file system needs more rights")

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import random
+import subprocess
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 
+import psycopg
+import pytest
 from failover_tools import Node, indexed
-from postgres_tools import caller_of, drop_database, new_database, run_program, team_store
+from postgres_tools import PROGRAMS, caller_of, drop_database, new_database, run_program, team_store
 from store_digest import digest_of
+from write_calls import kill_after
 
+from codeinfo.errors import IndexDamaged
+from codeinfo.knowledge.memory import make_memory
 from codeinfo.store.user_data import ConversationStore
 from codeinfo.team.access import create_token, create_user
 from codeinfo.team.database import TeamDatabase
-from codeinfo.team.user_data import TeamUserData
+from codeinfo.team.user_data import TeamUserData, change_memories, read_memories
+
+KILLS = 6
 
 
 class Content:
@@ -52,7 +62,7 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
     run_program("pg_dump", "-Fc", "-d", postgres, "-f", dump)
     restored = new_database(with_tables=False)
     try:
-        run_program("pg_restore", "--exit-on-error", "-d", restored, dump)
+        run_program("pg_restore", "--single-transaction", "-d", restored, dump)
         content.check(restored, tmp_path / "after")
         with closing(TeamDatabase(postgres)) as database:  # goes on, and is then set back by the dump
             newer = team_store(database, tmp_path / "before")
@@ -63,6 +73,71 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
             assert digest_of(copy) == content.digest
     finally:
         drop_database(restored)
+
+
+def test_a_killed_restore_leaves_nothing_and_is_repeated(postgres: str, tmp_path: Path) -> None:
+    """A half-restored database might have its rows and not yet the row security that hides them."""
+    content = Content(postgres, tmp_path / "before")
+    dump, chance = str(tmp_path / "dump"), random.Random(5)
+    run_program("pg_dump", "-Fc", "-d", postgres, "-f", dump)
+    cut = tmp_path / "cut"
+    cut.write_bytes(Path(dump).read_bytes()[:-200])
+    restored = new_database(with_tables=False)
+    command = [str(PROGRAMS / "pg_restore"), "--single-transaction", "-d", restored]
+    try:
+        started = time.monotonic()
+        subprocess.run([*command, dump], check=True)
+        length, killed = time.monotonic() - started, 0
+        for _ in range(KILLS):
+            drop_database(restored)
+            restored = new_database(with_tables=False)
+            command[-1] = restored
+            with subprocess.Popen([*command, dump]) as restoring:
+                time.sleep(chance.random() * length)
+                restoring.kill()
+            if restoring.returncode:
+                killed += 1
+                with psycopg.connect(restored) as db:
+                    assert db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'codeinfo'").fetchall() == []
+        assert killed
+        subprocess.run([PROGRAMS / "pg_restore", "--section=pre-data", "-d", restored, dump], check=False)
+        with pytest.raises(IndexDamaged, match="restored only in part"):
+            TeamDatabase(restored).open()
+        drop_database(restored)
+        restored = command[-1] = new_database(with_tables=False)
+        assert subprocess.run([*command, str(cut)], stderr=subprocess.DEVNULL).returncode, "a dump that was cut"
+        subprocess.run([*command, dump], check=True)
+        content.check(restored, tmp_path / "after")
+    finally:
+        drop_database(restored)
+
+
+def test_memories_imported_by_a_killed_process_are_all_there_or_none(postgres: str) -> None:
+    identity, chance = "example.org/a/b", random.Random(5)
+    new = [
+        make_memory("decision", "tooling", f"use tool {at}", "measured", "2026-01-01T00:00:00Z") for at in range(200)
+    ]
+
+    def add() -> None:
+        with closing(TeamDatabase(postgres)) as database:
+            change_memories(database, identity, lambda before: new)
+
+    def count() -> int:
+        with closing(TeamDatabase(postgres)) as database:
+            return len(read_memories(database, identity))
+
+    with closing(TeamDatabase(postgres)) as database, database.transaction() as db:
+        db.execute("INSERT INTO projects(identity) VALUES (%s)", (identity,))
+    started = time.monotonic()
+    add()
+    length = time.monotonic() - started
+    for _ in range(KILLS):
+        with closing(TeamDatabase(postgres)) as database:
+            change_memories(database, identity, lambda before: ())
+        kill_after(add, chance.random() * length)
+        assert count() in (0, 200)
+    add()
+    assert count() == 200
 
 
 def test_a_base_backup_starts_as_a_server_of_its_own() -> None:

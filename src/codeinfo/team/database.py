@@ -24,7 +24,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from codeinfo.cache import start_timer
-from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError, requires
+from codeinfo.errors import (
+    Busy,
+    CodeInfoError,
+    IndexDamaged,
+    IndexTooNew,
+    OutOfSpace,
+    StoreUnavailable,
+    UsageError,
+    requires,
+)
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
@@ -350,6 +359,11 @@ class TeamDatabase:
             )
             self._refuse_newer(db, known[-1].number)
             made = self._read_applied(db)
+            if not made and db.execute("SELECT to_regclass('codeinfo.projects')").fetchall() != [(None,)]:
+                raise IndexDamaged(
+                    f"the team store at {self.address} was restored only in part",
+                    "Restore the backup into an empty database: pg_restore --single-transaction",
+                )
             for migration in known:
                 if migration.number not in made:
                     if _WITH_JOBS in migration.statements:
