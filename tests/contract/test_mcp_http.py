@@ -16,6 +16,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import msgspec
 import pytest
 import uvicorn
 from mcp.client import Client
@@ -27,6 +28,7 @@ from starlette.testclient import TestClient
 
 from codeinfo.config import Config
 from codeinfo.operations import OPERATIONS
+from codeinfo.operations.answers import AgentRun, Answer
 from codeinfo.serve.auth import Access
 from codeinfo.shells import cli
 from codeinfo.shells.http import make_app, make_state
@@ -355,7 +357,11 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
         code = cli.run([*shown, *options])
         out = capsys.readouterr()
         assert code in (0, 3), f"{words}: {out.err}"
-        return json.loads(out.out)
+        operation, result = OPERATIONS[operation_of(words)], json.loads(out.out)
+        if operation.result not in (Answer, AgentRun):  # these are written as they arrive
+            cli.write_text(msgspec.convert(result, operation.result))
+            assert capsys.readouterr().out.strip(), f"{words} shows nothing to people"
+        return result
 
     def by_http(web: TestClient, words: str, arguments: dict[str, Any]) -> Any:
         name = operation_of(words)

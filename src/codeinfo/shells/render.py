@@ -11,8 +11,6 @@ from functools import singledispatch
 from itertools import chain, groupby
 from typing import Any
 
-from msgspec import Struct
-
 from codeinfo.config import Config
 from codeinfo.model import (
     Card,
@@ -65,12 +63,12 @@ def render(result: object, out: Output) -> None:
     raise TypeError(f"no way to show {type(result).__name__}")
 
 
-def register_table(kind: type[Struct], row_of: Callable[[Any], Sequence[Span]], empty: str, indent: int = 0) -> None:
-    """For results that are a list, their first field: each item is a row."""
+def register_table(kind: type, field: str, row_of: Callable[[Any], Sequence[Span]], empty: str) -> None:
+    """For results that are a list: each item of the field is a row."""
 
     @render.register(kind)
     def show(result: Any, out: Output) -> None:
-        out.table([row_of(item) for item in getattr(result, kind.__struct_fields__[0])], indent=indent, empty=empty)
+        out.table([row_of(item) for item in getattr(result, field)], indent=0, empty=empty)
 
 
 # --- search ----------------------------------------------------------------------------------------------------------
@@ -472,6 +470,7 @@ def _savings(report: SavingsReport, out: Output) -> None:
 
 register_table(
     ProjectsResult,
+    "projects",
     lambda project: (project.name, project.state, quantity(project.files, "file"), shown_root(project.root)),
     "Nothing is indexed yet: a first search in a folder indexes it, or `codeinfo index`.",
 )

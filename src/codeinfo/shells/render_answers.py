@@ -384,9 +384,9 @@ def _section(response: documents.DocsSectionResponse, out: Output) -> None:
 
 register_table(
     documents.DocsRelatedResponse,
+    "related",
     lambda item: ((item.document, "bold cyan"), ", ".join(item.relations)),
     "Nothing related.",
-    indent=2,
 )
 
 
@@ -410,15 +410,18 @@ def _event_row(event: team.TeamEvent) -> tuple[Span, ...]:
     return (at, "dim"), who, (event.action, "cyan"), event.project, event_detail(event.detail)
 
 
-register_table(team.TeamUsers, _user_row, "No users yet: `codeinfo team user add NAME` adds one.")
-register_table(team.TeamGroups, lambda group: ((f"@{group.name}", "bold cyan"), ", ".join(group.users)), "No groups.")
+register_table(team.TeamUsers, "users", _user_row, "No users yet: `codeinfo team user add NAME` adds one.")
+register_table(
+    team.TeamGroups, "groups", lambda group: ((f"@{group.name}", "bold cyan"), ", ".join(group.users)), "No groups."
+)
 register_table(
     team.TeamGrants,
+    "grants",
     lambda grant: ((grant.project, "bold cyan"), grant.to, grant.level),
     "Nothing is granted: nobody sees anything.",
 )
-register_table(team.TeamTokens, _token_row, "No tokens.")
-register_table(team.TeamEvents, _event_row, "No events.")
+register_table(team.TeamTokens, "tokens", _token_row, "No tokens.")
+register_table(team.TeamEvents, "events", _event_row, "No events.")
 
 
 @render.register
