@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import re
 import socket
 import subprocess
 import threading
@@ -16,15 +17,18 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx2
 import msgspec
 import pytest
 import uvicorn
 from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp_help import reply_of, text_of
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 from starlette.testclient import TestClient
+from web_tools import served as program
 
 from codeinfo.config import Config
 from codeinfo.operations import OPERATIONS
@@ -174,6 +178,18 @@ def send(url: str, body: object, verb: str = "POST", **headers: str) -> tuple[in
         connection.request(verb, address.path, text, sent)
         reply = connection.getresponse()
         return reply.status, reply.getheader("content-type", ""), reply.read().decode()
+
+
+def test_the_program_says_how_a_client_connects(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    async def search(address: str, token: str) -> str:
+        web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        async with web, Client(streamable_http_client(f"{address}/mcp/", http_client=web)) as client:
+            return text_of((await client.call_tool("search_codebase", {"query": "parse_header"})).content[0])
+
+    with program(project, tmp_path_factory.mktemp("home")) as address:
+        printed = address.output.readline() + address.output.readline()
+        (place,) = re.findall(r"token in (.+), as Authorization: Bearer", printed)
+        assert "headers.py" in anyio.run(search, str(address), Path(place).read_text())
 
 
 def test_each_post_is_a_message_of_its_own(project: Path) -> None:

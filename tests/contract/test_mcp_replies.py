@@ -212,6 +212,13 @@ def code_of(service: Service, name: str, **arguments: Any) -> tuple[int, str]:
     return raised.value.code, raised.value.data["code"]
 
 
+def test_files_that_a_rule_excludes_cost_an_agent_no_tokens(service: Service, project: Path) -> None:
+    (project / "logo.png").write_bytes(bytes(100))
+    (project / "long.py").write_text("A = 1\n" * 200_000)
+    (report,) = call(service, "refresh_index")["reports"]
+    assert [skip["path"] for skip in report["skipped"]] == ["long.py"]
+
+
 def test_codes_of_other_servers(service: Service, project: Path, tmp_path: Path) -> None:
     call(service, "refresh_index")
     never = tmp_path / "never"

@@ -764,24 +764,29 @@ def run(argv: Sequence[str]) -> int:
         if isinstance(error, click.exceptions.NoArgsIsHelpError) and "--json" not in options:
             error.show()
             return error.exit_code
-        what, context = " ".join(error.format_message().split()).removesuffix("."), error.ctx
-        if isinstance(error, click.NoSuchOption) and error.possibilities:
-            what = f"{error.message} Did you mean `{_near(error.option_name, error.possibilities)}`?"
-        hint = f"See `{context.command_path} --help`" if context else ""
-        if context and not isinstance(context.command, click.Group):
-            hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
-        if isinstance(error, click.NoSuchOption) and context and (meant := _behind_command(error, context, argv)):
-            what, hint = f"{error.option_name} belongs behind the command", f"Try `{meant}`"
-        elif isinstance(error, click.NoSuchOption) and context and context.info_name in TAKE_TEXT:
-            command = context.info_name if context.parent else "search"
-            hint = f"To search for it: `{shlex.join(('codeinfo', command, '--', error.option_name))}`. {hint}"
-        return _fail(UsageError(what[:1].lower() + what[1:], hint), options)
+        return _fail(_explain_usage(error, argv), options)
     except (click.Abort, KeyboardInterrupt):
         return _fail(Interrupted("interrupted", "What was finished is kept; run it again to continue."), options)
     except Exception as error:
         return _fail(error, options)
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def _explain_usage(error: click.UsageError, argv: Sequence[str]) -> UsageError:
+    what, hint, context = " ".join(error.format_message().split()).removesuffix("."), "", error.ctx
+    if context is not None:
+        usage = "" if isinstance(context.command, click.Group) else f"{' '.join(context.get_usage().split())}; "
+        hint = f"{usage}see `{context.command_path} --help`"
+        if isinstance(error, click.NoSuchOption):
+            if meant := _behind_command(error, context, argv):
+                what, hint = f"{error.option_name} belongs behind the command", f"Try `{meant}`"
+            elif error.possibilities:
+                what = f"{error.message} Did you mean `{_near(error.option_name, error.possibilities)}`?"
+            elif context.info_name in TAKE_TEXT:
+                command = context.info_name if context.parent else "search"
+                hint = f"To search for it: `{shlex.join(('codeinfo', command, '--', error.option_name))}`. {hint}"
+    return UsageError(what[:1].lower() + what[1:], hint[:1].upper() + hint[1:])
 
 
 def _behind_command(error: click.NoSuchOption, context: click.Context, argv: Sequence[str]) -> str:

@@ -426,6 +426,9 @@ def serve(
     if not is_child:
         print(f"CodeInfo is served at {address}", flush=True)
         print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+        if not of_team:
+            holder = os.path.abspath(token_file) if token_file else config.paths.data_dir / auth.TOKEN_FILE
+            print(f"  programs send the token in {holder}, as Authorization: Bearer", flush=True)
     if config.serve.log == "json":
         processes.log_as_json()
     if workers > 1:

@@ -187,6 +187,13 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
     return engine.index(search.IndexRequest((root,)), call.progress)
 
 
+def refresh_index(engine: Engine, request: search.IndexRequest, call: Call) -> search.IndexResponse:
+    """Lists of what was skipped only what matters: files excluded by a rule are many, and `why` explains each."""
+    response = engine.index(request, call.progress)
+    important = [replace(one, skipped=tuple(skip for skip in one.skipped if skip.matters)) for one in response.reports]
+    return search.IndexResponse(tuple(important))
+
+
 SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
 DEFAULT_SETS = ("search",)
 IN_SETS: dict[str, tuple[Tool, ...]] = {}  # the tools with their own descriptions, by set
@@ -304,6 +311,7 @@ IN_SETS["code"] = (
         request=lambda values, project: fill_request(
             search.IndexRequest, {"full": values.get("full", not values.get("incrementalOnly", True))}, project
         ),
+        perform=refresh_index,
     ),
 )
 
