@@ -160,6 +160,18 @@ def test_a_folder_that_is_brought_back_is_watched_like_the_others(project: Proje
     assert project.paths("psi") == ["lib/vendor/kept.py"]
 
 
+def test_a_build_folder_that_git_tracks_is_watched_like_the_others(project: Project) -> None:
+    (project.root / "build").mkdir()
+    project.write("build/release.py", "omega")
+    assert project.paths("omega") == []
+    if (project.root / ".git").exists():
+        subprocess.run(["git", "-C", str(project.root), "add", "build"], check=True)
+        (project.root / "lib" / "more").mkdir()
+        assert project.paths("omega") == ["build/release.py"]
+        project.write("build/release.py", "psi")
+        assert project.paths("psi") == ["build/release.py"]
+
+
 def test_many_changed_files_are_walked(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(refresh, "MOST_CHANGED", 2)
     for name in ("alpha", "beta", "gamma"):

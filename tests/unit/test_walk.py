@@ -20,7 +20,7 @@ from codeinfo.operations.code import MapRequest
 from codeinfo.operations.search import IndexRequest
 from codeinfo.sources import git
 from codeinfo.sources.git import family_of
-from codeinfo.sources.walk import KnownWalk, Memo, WalkSettings, walk, walk_from, why
+from codeinfo.sources.walk import KnownWalk, Memo, RevisionFiles, WalkSettings, walk, walk_from, why
 
 
 def write(root: Path, *paths: str, text: str = "x = 1\n") -> None:
@@ -170,6 +170,34 @@ def test_a_tracked_vendor_folder_is_left_out_and_says_so(repository: Path) -> No
     run_git(repository, "add", "-A")
     assert paths(walk(repository)) == ["main.go"]
     assert why(repository, "vendor/lib.go").rule == "vendor-folder"
+
+
+def test_folders_that_git_tracks_are_the_projects_unless_their_files_say_otherwise(repository: Path) -> None:
+    own = ["build/release.py", "lang/vendor/de.php", "tools/dist/unit.service", "tools/target/x.py", "docs/out/y.py"]
+    made = {
+        "dist": ["app.js", "style.css"],
+        "web/build": ["index.html", "main.3f2a1b4c.js"],
+        "java/target": ["Main.java", "Main.class"],
+        "web/out": ["a.js", "a.d.ts"],
+        "coverage": ["report.py", "lcov.info"],
+        "vendor": ["ours.rb"],
+        "api/vendor": ["pkg.php"],
+        "lib/vendor": ["copy.py", "copy/LICENSE"],
+        "lib/third_party": ["other.py"],
+    }
+    write(repository, *own, "api/composer.json", *(f"{folder}/{name}" for folder in made for name in made[folder]))
+    run_git(repository, "add", "-A")
+    write(repository, "fresh/build/new.py")
+    assert {*paths(walk(repository))} == {*own, "api/composer.json"}
+    assert {skip.path for skip in walk(repository).skipped} == {f"{folder}/" for folder in (*made, "fresh/build")}
+    assert why(repository, "build/release.py").included
+    assert why(repository, "build").included
+    assert why(repository, "fresh/build").rule == "build-folder"
+    run_git(repository, "add", "-A")
+    assert why(repository, "fresh/build/new.py").included
+    run_git(repository, "commit", "-qm", "All")
+    committed = RevisionFiles(repository, "HEAD").walk(WalkSettings())
+    assert [file.path for file in committed.files] == paths(walk(repository))
 
 
 def test_sizes_and_unknown_types(root: Path) -> None:
@@ -481,7 +509,18 @@ def test_why_looks_into_the_file(root: Path) -> None:
 
 def known_tree(root: Path, outside: Path) -> None:
     """One of everything that a walk decides about."""
-    write(root, "a.py", "lib/b.py", "lib/deep/c.py", "notes", "lib/logo.png", "vendor/v.py", "lib/local.py", "lib/.env")
+    write(
+        root,
+        "a.py",
+        "lib/b.py",
+        "lib/deep/c.py",
+        "notes",
+        "lib/logo.png",
+        "vendor/v.py",
+        "out/o.py",
+        "lib/local.py",
+        "lib/.env",
+    )
     write(root, "big.py", "data.unknown", text="x = 1\n" * 200_000)
     write(root, "lib/.gitignore", text="local.py\n")
     write(root, ".codeinfoignore", text="lib/deep/d.py\n")
@@ -509,7 +548,7 @@ def instead(path: Path) -> Path:
 
 def stage(root: Path) -> None:
     run_git(root, "init", "-q")
-    run_git(root, "add", "-A", "--", "a.py", "vendor")
+    run_git(root, "add", "-A", "--", "a.py", "vendor", "out")
 
 
 CHANGES: dict[str, Callable[[Path], object]] = {

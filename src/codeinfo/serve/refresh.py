@@ -24,6 +24,7 @@ from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import SEARCH_MEANWHILE, Busy, CodeInfoError
 from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.sources.ignore import OVERRIDES_NAME, folder_rule
+from codeinfo.sources.walk import own_folders
 
 WALK_AGAIN_S = 30.0  # for what the kernel misses: network folders, memory-mapped writes, git's own ignore files
 
@@ -140,7 +141,7 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
 def _folders(root: str) -> Iterator[str]:
     """Every folder whose files could belong to the index. Those that git ignores are included: an extra event costs
     one walk, a missing one a wrong answer."""
-    waiting = [(root, False)]
+    waiting, own = [(root, False)], own_folders(root)
     while waiting:
         folder, keeps_all = waiting.pop()
         yield folder
@@ -152,7 +153,9 @@ def _folders(root: str) -> Iterator[str]:
         inside = folder[len(root) + 1 :]
         keeps_all = keeps_all or OVERRIDES_NAME in names  # it may re-include what the default rules exclude
         for name in (name for name, is_folder in names.items() if is_folder):
-            if name == MEMORIES or (name != ".git" and (keeps_all or folder_rule(name, inside) is None)):
+            path = f"{inside}/{name}" if inside else name
+            is_kept = keeps_all or path in own or folder_rule(name, inside) is None
+            if name == MEMORIES or (name != ".git" and is_kept):
                 waiting.append((f"{folder}/{name}", keeps_all))
 
 

@@ -238,6 +238,39 @@ def folder_rule(name: str, parent: str) -> Rule | None:
     return rule
 
 
+# What git tracks in folders of these names belongs to the project, unless the files say where they come from; but a
+# `vendor` at the root holds copies.
+_SHARED_FOLDER = re.compile(r"/(?:build|coverage|dist|out|target|(?<!\0/)vendor)(?=/)")
+_MADE_ENDINGS = (".map", ".d.ts", ".class", ".o", ".obj", ".pyc", ".jar", ".whl", ".exe", ".dll", ".so", ".dylib")
+_BUNDLE_ENDINGS = (".js", ".mjs", ".cjs", ".css", ".html")
+_MADE_NAMES = names("CMakeCache.txt lcov.info clover.xml coverage-final.json")
+_MANIFESTS = names("go.mod composer.json Gemfile package.json Cargo.toml pyproject.toml Package.swift")
+_LICENSES = ("license", "licence", "copying", "modules.txt", "installed.json")
+
+
+def own_folders(tracked: Sequence[str]) -> frozenset[str]:
+    """The folders among tracked paths that a rule would exclude by a name which people use for their own code too."""
+    below: dict[str, list[str]] = {}
+    text = "\0/".join(("", *tracked, ""))  # as one text: every search of a huge repository looks at all of its paths
+    for match in _SHARED_FOLDER.finditer(text):
+        start = text.rindex("\0", 0, match.start() + 1) + 2
+        path = text[start : text.index("\0", match.end())]
+        below.setdefault(text[start : match.end()], []).append(path[path.rindex("/") + 1 :])
+    everything = frozenset(tracked) if below else frozenset()
+    return frozenset(folder for folder, files in below.items() if not _is_output_or_copy(folder, files, everything))
+
+
+def _is_output_or_copy(folder: str, files: Sequence[str], tracked: frozenset[str]) -> bool:
+    parent, _, name = folder.rpartition("/")
+    if name == "vendor":  # package managers put copies beside their manifest
+        is_beside = any(f"{parent}/{manifest}" in tracked for manifest in _MANIFESTS)
+        return is_beside or any(file.lower().startswith(_LICENSES) for file in files)
+    endings = _MADE_ENDINGS + _BUNDLE_ENDINGS if name == "dist" else _MADE_ENDINGS
+    return any(
+        file.endswith(endings) or file in _MADE_NAMES or name_rule(file) in (_MINIFIED, _GENERATED) for file in files
+    )
+
+
 def excluded_folder(folder: str) -> tuple[str, Rule] | None:
     """The topmost folder on the path `folder` that a rule excludes, and that rule."""
     parts = folder.split("/")

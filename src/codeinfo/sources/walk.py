@@ -17,7 +17,7 @@ import os
 import stat
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
@@ -59,7 +59,7 @@ DEFAULTS = WalkSettings()
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = resolve_root(root)
     listed = candidates(base, submodules=settings.submodules)
-    return filter_all(listed, FileFilter(base, settings, listed.overrides))
+    return filter_all(listed, FileFilter(base, settings, listed))
 
 
 def filter_all(listed: Listing, filters: FileFilter) -> Walk:
@@ -122,9 +122,10 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
     is_plain = git.work_tree_of(base) is None
     if known is None or not is_plain or not _is_listed_alike(base, known):
         listed = candidates(base, submodules=settings.submodules)
-        digest = hashlib.sha256(os.fsencode("\0".join(listed.paths))).hexdigest() if listed.by_git else ""
+        names = os.fsencode("\0".join((*listed.paths, "", *sorted(listed.own_folders))))
+        digest = hashlib.sha256(names).hexdigest() if listed.by_git else ""
         if known is None or not digest or not _is_git_alike(base, known, digest, listed.read):
-            filters = FileFilter(base, settings, listed.overrides)
+            filters = FileFilter(base, settings, listed)
             passed, skipped = _filter_names(listed, filters)
             folders = filters.real_folders() if digest else listed.folders if is_plain else None
             if folders is None:
@@ -187,11 +188,12 @@ _READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH  # by anybody
 class FileFilter:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
-    def __init__(self, root: str, settings: WalkSettings, overrides: Overrides = NO_OVERRIDES) -> None:
+    def __init__(self, root: str, settings: WalkSettings, listed: Listing | None = None) -> None:
         self._root = root
         self._settings = settings
         self._small_bytes = min(MAX_UNKNOWN_BYTES, settings.max_file_bytes)  # any text this small is accepted
-        self._overrides = overrides
+        self._overrides = listed.overrides if listed else NO_OVERRIDES
+        self._own_folders = listed.own_folders if listed else frozenset()
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
     def check(self, path: str) -> SourceFile | Skip:
@@ -205,7 +207,7 @@ class FileFilter:
         match = self._overrides.decide(path)
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
-        link, left_out = self._folders.get(folder) or self._check_folder(folder)
+        link, left_out = self._folders.get(folder) or self.check_folder(folder)
         if link:
             return link
         if left_out and not match:
@@ -222,7 +224,7 @@ class FileFilter:
             return False  # whether it can be converted is decided later
         return match is None
 
-    def _check_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
+    def check_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule excludes."""
         is_next = folder.rpartition("/")[0] in self._folders  # as for most, in the order of paths
         # No recursion: a hostile path may be deep.
@@ -233,7 +235,7 @@ class FileFilter:
             link, left_out = self._folders[parent]
             if link or not self.is_real_folder(above):
                 link = Skip(above + "/", "symlink", "reached through a link, or gone")
-            if not left_out and (rule := ignore.folder_rule(name, parent)):
+            if not left_out and (rule := ignore.folder_rule(name, parent)) and above not in self._own_folders:
                 left_out = Skip(above + "/", rule.name, rule.reason)
             self._folders[above] = link, left_out
         return self._folders[folder]
@@ -318,7 +320,7 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
     listed = candidates(base, submodules=settings.submodules)
-    filters = FileFilter(base, settings, listed.overrides)
+    filters = FileFilter(base, settings, listed)
     if relative not in listed.paths:
         return _why_not_listed(base, relative, listed, filters)
     result = filters.check(relative)
@@ -342,14 +344,16 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
 
 def _why_not_listed(root: str, path: str, listed: Listing, filters: FileFilter) -> Decision:
     if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
-        return _why_folder(path)
+        return _why_folder(path, filters)
     if not os.path.lexists(f"{root}/{path}"):
         return Decision(False, "missing", "there is no such file", _BUILT_IN)
     folders = [path[:at] for at, character in enumerate(path) if character == "/"]
     for folder in [*folders, path]:
         if f"{folder}/" in listed.paths:
             skip = filters.check(f"{folder}/")
-            return Decision(False, skip.rule, skip.detail, _BUILT_IN) if isinstance(skip, Skip) else _why_folder(path)
+            if isinstance(skip, Skip):
+                return Decision(False, skip.rule, skip.detail, _BUILT_IN)
+            return _why_folder(path, filters)
         for skip in listed.skipped:
             if skip.path == f"{folder}/" and skip.rule not in ("gitignore", "codeinfoignore"):
                 return Decision(False, skip.rule, skip.detail, _BUILT_IN)
@@ -368,14 +372,14 @@ def _why_not_listed(root: str, path: str, listed: Listing, filters: FileFilter) 
     return Decision(False, "not-listed", "an empty folder, or git's own data", _BUILT_IN)
 
 
-def _why_folder(path: str) -> Decision:
-    if found := ignore.excluded_folder(path):
-        return Decision(False, found[1].name, found[1].reason, _BUILT_IN)
+def _why_folder(path: str, filters: FileFilter) -> Decision:
+    if path != "." and (left_out := filters.check_folder(path)[1]):
+        return Decision(False, left_out.rule, left_out.detail, _BUILT_IN)
     return Decision(True, "included", "a folder; its files are decided one by one", _BUILT_IN)
 
 
 IGNORE_FILES = (".gitignore", OVERRIDES_NAME)
-_LIST_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+_LIST_FILES = ("ls-files", "-z", "-t", "--cached", "--others", "--exclude-standard")
 
 
 class Listing(Struct):
@@ -387,6 +391,7 @@ class Listing(Struct):
     by_git: bool = False
     read: dict[str, bytes | None] = field(default_factory=dict)  # contents that affect the decision
     folders: dict[str, list[str]] | None = None  # with the names in them, without git
+    own_folders: frozenset[str] = frozenset()  # tracked by git, although their names mean output or copies elsewhere
 
 
 def candidates(root: str, *, submodules: bool) -> Listing:
@@ -411,17 +416,25 @@ def candidates(root: str, *, submodules: bool) -> Listing:
 
 def list_by_git(root: str, *, submodules: bool) -> Listing:
     excludes = git.excludes_setting()
-    paths = _split(git.run(root, _LIST_FILES, settings=(excludes,)))
+    entries = _split(git.run(root, _LIST_FILES, settings=(excludes,)))
+    paths = [entry[2:] for entry in entries]
+    own_folders = ignore.own_folders([entry[2:] for entry in entries if not entry.startswith("?")])
     if submodules:
         paths += _submodule_paths(root, "", excludes)
     read: dict[str, bytes | None] = {}
     overrides = _load_overrides(root, paths, read)
     if overrides.has_negation:
-        ignored = _split(
-            git.run(root, (*_LIST_FILES[:2], "--others", "--ignored", "--exclude-standard"), settings=(excludes,))
-        )
-        paths += filter(overrides.brings_back, ignored)
-    return Listing(paths, [], overrides, by_git=True, read=read)
+        only_ignored = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard")
+        paths += filter(overrides.brings_back, _split(git.run(root, only_ignored, settings=(excludes,))))
+    return Listing(paths, [], overrides, by_git=True, read=read, own_folders=own_folders)
+
+
+def own_folders(root: str) -> frozenset[str]:
+    """As in `Listing`; none without git."""
+    with suppress(git.GitFailed):
+        if git.work_tree_of(root) is not None:
+            return list_by_git(root, submodules=False).own_folders
+    return frozenset()
 
 
 def find_git_rule(root: str, path: str) -> Match | None:
@@ -460,7 +473,7 @@ def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
             continue
         if os.path.lexists(f"{root}/{folder}/.git"):
             listed = _split(git.run(f"{root}/{folder}", _LIST_FILES, settings=(excludes,)))
-            paths += [f"{folder}/{path}" for path in listed]
+            paths += [f"{folder}/{entry[2:]}" for entry in listed]
             paths += _submodule_paths(root, f"{folder}/", excludes)
     return paths
 
@@ -618,8 +631,9 @@ class RevisionFiles:
     def walk(self, settings: WalkSettings) -> Walk:
         """The same each time: a commit does not change."""
         if self._walked is None or self._walked[0] != settings:
-            listing = Listing(list(self.blobs), overrides=self.overrides, by_git=True)
-            self._walked = settings, filter_all(listing, _RevisionFilter(self, settings))
+            paths = list(self.blobs)
+            listing = Listing(paths, overrides=self.overrides, by_git=True, own_folders=ignore.own_folders(paths))
+            self._walked = settings, filter_all(listing, _RevisionFilter(self, settings, listing))
         return self._walked[1]
 
     @contextmanager
@@ -657,8 +671,8 @@ class RevisionReader:
 
 
 class _RevisionFilter(FileFilter):
-    def __init__(self, files: RevisionFiles, settings: WalkSettings) -> None:
-        super().__init__(str(files.root), settings, files.overrides)
+    def __init__(self, files: RevisionFiles, settings: WalkSettings, listing: Listing) -> None:
+        super().__init__(str(files.root), settings, listing)
         self._blobs = files.blobs
 
     def is_real_folder(self, folder: str) -> bool:
