@@ -11,6 +11,75 @@ from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
 CASES = {
+    "an extension is the type it extends": (
+        {
+            "Cart.swift": "class Cart {}\n",
+            **{f"Cart{n}.swift": f"extension Cart {{\n    func part{n}(_ cart: Cart) {{}}\n}}\n" for n in range(4)},
+            "Use.swift": "func use(cart: Cart) {}\n",
+        },
+        "Cart2.swift::Cart",
+        {"Use.swift:1", *(f"Cart{n}.swift:2" for n in range(4))},
+        0,
+    ),
+    "a module of Swift with a type of its name": (
+        {
+            "Sources/Cart/Cart.swift": "public enum Cart<Item> {\n    case empty\n}\n",
+            "Tests/CartTests/CartTests.swift": "@testable import Cart\n\nlet one: Cart<Int> = .empty\n"
+            "let two = Cart<Int>.empty\n",
+        },
+        "Cart",
+        {"Tests/CartTests/CartTests.swift:3", "Tests/CartTests/CartTests.swift:4"},
+        0,
+    ),
+    "methods of Rust in other files than their type": (
+        {
+            "Cargo.toml": '[package]\nname = "shop"\n',
+            "src/lib.rs": "mod add;\nmod pay;\nmod run;\n\npub struct Cart;\n\npub struct Other;\n",
+            "src/add.rs": "use crate::Cart;\n\nimpl Cart {\n    pub fn add(&self) {}\n}\n",
+            "src/pay.rs": "use crate::Cart;\n\nimpl Cart {\n    fn pay(&self) {\n        self.add();\n    }\n}\n"
+            "impl crate::Other {\n    fn add(&self) {}\n\n    fn pay(&self) {\n        self.add();\n    }\n}\n",
+            "src/run.rs": "use super::*;\n\nfn run(cart: &Cart, other: &Other) {\n    cart.add();\n"
+            "    other.add();\n}\n",
+        },
+        "Cart.add",
+        {"src/pay.rs:5", "src/run.rs:4"},
+        0,
+    ),
+    "a class of C# in many files": (
+        {
+            "Cart.cs": "namespace Shop;\npublic partial class Cart\n{\n    public Cart Next() => this;\n}\n",
+            **{
+                f"Cart{n}.cs": f"namespace Shop;\npartial class Cart\n{{\n    int Part{n}() => Next().Part0();\n}}\n"
+                for n in range(4)
+            },
+            "Other.cs": "namespace Far;\npublic class Cart { public int Part0() => 1; }\n",
+            "Use.cs": "using Shop;\nclass Use\n{\n    int Run() => new Cart().Part0();\n}\n",
+        },
+        "Cart3.cs::Cart",
+        {"Cart.cs:4", "Use.cs:4"},
+        0,
+    ),
+    "a cast inside of a value": (
+        {
+            "cart.ts": "export class Cart {\n  total() {}\n}\n",
+            "use.ts": 'import { Cart } from "./cart"\n\nexport function use(cart: Cart) {\n'
+            "  const many = cart.map((one) => {\n    const shown = one as Item\n    return [shown]\n  })\n"
+            "  many.total()\n}\n",
+        },
+        "Cart.total",
+        {"use.ts:8 ?"},
+        0,
+    ),
+    "packages in imports": (
+        {
+            "src/Cart.java": "package shop.user;\nclass Cart {\n  String user;\n  int f() { return this.user; }\n}\n",
+            "src/Use.java": "package app;\nimport shop.user.Cart;\nimport org.user.service.Far;\nimport org.user.*;\n"
+            "class Use {}\n",
+        },
+        "user",
+        {"src/Cart.java:4"},
+        0,
+    ),
     "what a container of Kotlin gives": (
         {
             "Cart.kt": "package shop\n\nclass Cart {\n    fun total() {}\n}\n",

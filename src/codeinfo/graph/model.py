@@ -179,6 +179,7 @@ def _shown_names(written: Import) -> set[str]:
     return {written.alias, *written.names, module, *last, *_PARTS.split(module)}
 
 
+PARTS = frozenset({"extension", "impl"})  # what else is written of a type, in any file
 OVERLOAD = "@overload "  # marks the signature of a declaration without a body
 _ACCESSOR = re.compile(r"\b[gs]et\s")
 
@@ -187,6 +188,8 @@ def implementation(file: FileFacts, known: Definition | None, definition: Defini
     """The first of two definitions of one name, unless it only declares what the other implements."""
     way = file.rules.names.overloads
     if known is not None and known.kind == "prototype" and definition.is_function:
+        return definition
+    if known is not None and known.kind in PARTS and definition.is_type and definition.kind not in PARTS:
         return definition
     if known is None or not way or not (known.is_function and definition.is_function):
         return known or definition

@@ -45,6 +45,7 @@ from codeinfo.graph.scopes import (
     is_inside,
     is_namespace,
     is_scope_from_outside,
+    is_type,
     lineage,
     merge_opened,
     path_start,
@@ -146,7 +147,7 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
         return _UNKNOWN
-    if rules.dotted_modules and _is_module_path(unit, use):
+    if _is_module_path(index, unit, use):
         return _OTHER
     if use.receiver:
         return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
@@ -198,11 +199,21 @@ def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
     return [] if is_bound_here or unit.facts.rules.names.calls == "reference" else rows
 
 
-def _is_module_path(unit: Unit, use: Reference) -> bool:
-    """Whether a name stands for a module from which an import takes something: `from .shop.cart import total`."""
-    path = f"{use.receiver}.{use.name}.".lstrip(".")
-    around = [one for one in unit.imports if one.line == use.line and (use.receiver or use.name not in one.names)]
-    return any(one.names and f"{one.module.lstrip('.')}.".startswith(path) for one in around)
+def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+    """Whether a name stands for a module from which an import takes something, as in `from .shop.cart import total` and
+    `import shop.cart.Cart`, or which it opens, as `import Shop` does in Swift."""
+    rules, path = unit.facts.rules, f"{use.receiver}.{use.name}.".lstrip(".")
+    on_line = [one for one in unit.by_shown.get(use.name, ()) if one.line == use.line]
+    around = [one for one in on_line if f"{one.module.lstrip('.')}.".startswith(path)]
+    if rules.names.dotted_modules:
+        return any(one.names and (use.receiver or use.name not in one.names) for one in around)
+    if rules.names.imports_open:
+        around = [one for one in around if not one.alias and not one.names]
+    elif rules.imports.binds_last:
+        around = [one for one in around if use.name[0].islower() and (one.names or len(path) <= len(one.module))]
+    else:
+        return False
+    return bool(around and index.files_defining(use.name))
 
 
 def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
@@ -312,7 +323,7 @@ def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolI
     rows = _rows_of(index, index.unit(member.path), member)
     if not any(row.mark == ":" and row.text.rstrip("?") == use.name for row in rows):
         return ()
-    types = [one for one in _symbols(resolve_bare(index, unit, use.name, "")) if _is_type(index, one)]
+    types = [one for one in _symbols(resolve_bare(index, unit, use.name, "")) if is_type(index, one)]
     is_enum = any((meant := index.definition(one)) and meant.kind == "enum" for one in types)
     text, name = index.lines(unit.facts.file_id).get(use.line, ""), re.escape(use.name)
     named = len(
@@ -686,9 +697,9 @@ def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) 
     found = _values(index, resolve_attribute(index, owner, name), called)
     if found or isinstance(owner, ModuleId):
         return found
-    if name == "new" and index.graph.files[owner.path].rules.names.constants and _is_type(index, owner):
+    if name == "new" and index.graph.files[owner.path].rules.names.constants and is_type(index, owner):
         return [owner]  # a method that every type of Ruby has
-    if name in _BUILDING and has_accessors(index.unit(owner.path)) and _is_type(index, owner):
+    if name in _BUILDING and has_accessors(index.unit(owner.path)) and is_type(index, owner):
         return [owner]  # its builder has methods called like its fields
     return _called_or_indexed(index, _evaluate_field(index, owner, name), called)
 
@@ -787,7 +798,7 @@ def _apply_decorator(index: CodeIndex, unit: Unit, symbol: SymbolId, called: str
     if not rows:
         return []
     values = _evaluate_row(index, unit, rows[0]._replace(scope=symbol.owner.qualified))
-    made = [one for one in values if isinstance(one, SymbolId) and _is_type(index, one)]
+    made = [one for one in values if isinstance(one, SymbolId) and is_type(index, one)]
     return _called_or_indexed(index, made, called) if called else made
 
 
@@ -903,7 +914,7 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
             continue
         meant = resolve_dotted(index, unit, written.name, unit.without_namespace(scope))
         if meant:
-            found += [one for one in meant if not isinstance(one, SymbolId) or _is_type(index, one)] or [
+            found += [one for one in meant if not isinstance(one, SymbolId) or is_type(index, one)] or [
                 value for one in meant if isinstance(one, SymbolId) for value in _instance(index, one)
             ]
         elif written.arguments:
@@ -918,11 +929,6 @@ def _instance(index: CodeIndex, symbol: SymbolId) -> Values:
     if not rows:
         return []
     return index.memo.once(("instance", symbol), lambda: _types(index, unit, rows[-1].text, ""), _MAX_STEPS)
-
-
-def _is_type(index: CodeIndex, symbol: SymbolId) -> bool:
-    definition = index.definition(symbol)
-    return definition is not None and definition.is_type
 
 
 def _elements(index: CodeIndex, values: Values) -> Values:

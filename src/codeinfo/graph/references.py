@@ -27,12 +27,14 @@ from codeinfo.graph.scopes import (
     find_member,
     find_overridden,
     has_accessors,
+    is_type,
     last_names,
     lineage,
     resolve_bare,
     resolve_export,
     resolve_imported,
     takes_module,
+    whole_type,
 )
 from codeinfo.graph.uses import LITERAL, all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
@@ -151,8 +153,13 @@ def look_up(index: CodeIndex, asked: str) -> Lookup:
 
 
 def _find_twins(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Definition]) -> list[SymbolId]:
-    """The declaration of a function of C or C++ in a header that its file includes, or its definitions."""
-    if not index.graph.files[symbol.path].rules.imports.headers or symbol not in every:
+    """The other parts of a type; the declaration of a function of C or C++ in a header that its file includes, or its
+    definitions."""
+    rules = index.graph.files[symbol.path].rules
+    if rules.names.open_types and is_type(index, symbol):
+        whole = whole_type(index, symbol)
+        return [one for one in every if one != symbol and whole_type(index, one) == whole]
+    if not rules.imports.headers or symbol not in every:
         return []
     up = _find_declaration(index, symbol, every)
     down = [one for one in every if one != symbol and _find_declaration(index, one, every) == symbol]
@@ -410,7 +417,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     resolved = list(proven)
     settled = {use.place for use in proven}
     possible: list[Use] = []
-    owners = {symbol.owner: symbol for symbol in lookup.found}
+    owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.found}
     is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.found.items())
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:

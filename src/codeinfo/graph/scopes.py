@@ -15,7 +15,7 @@ platform variants share a name. Answers are kept in the index's memo and shared,
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from typing import NamedTuple
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import Item, group_by_key, reachable
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import ModuleId, SymbolId, Unit
+from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, nearest_all
 from codeinfo.languages.modules import longer_path, whole_module
@@ -32,6 +32,7 @@ from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 60  # a class of PHP may have dozens of traits
+_PARTIAL = re.compile(r"\bpartial\b")
 _MOST_OPENING = 16  # files that open a type to add to it; those of more open a namespace
 _MOST_DEFINING = 60  # files whose interfaces are compared with a type
 _MOST_IMPORT_LINES = 60  # of one statement
@@ -151,7 +152,7 @@ def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meani
     is_closed = is_type and owner is not None and owner.kind != "module"
     if found is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
         return []
-    return [SymbolId(unit.facts.path, inner)]
+    return [whole_type(index, SymbolId(unit.facts.path, inner))]
 
 
 def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[SymbolId]:
@@ -160,8 +161,8 @@ def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[Sym
         return []
 
     def find() -> Sequence[SymbolId]:
-        found = [one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId)]
-        return [one for one in found if (definition := index.definition(one)) and definition.is_type]
+        found = (one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId))
+        return [one for one in found if is_type(index, one)]
 
     return index.memo.once(("declared", unit.facts.path, scope), find)
 
@@ -177,13 +178,15 @@ def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Me
 def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the top level of a file defines or imports."""
     imported = resolve_imported(index, unit, name)
+    if unit.facts.rules.names.imports_open and not any(isinstance(one, SymbolId) for one in imported):
+        imported = _find_beside(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
     own = unit.by_qualified.get(name)
     if own is None or _needs_object(unit, own) or (module and own.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
     also = imported if own.kind in {"variable", "constant"} and not module else []
-    return [*module, SymbolId(unit.facts.path, name), *also]
+    return [*module, whole_type(index, SymbolId(unit.facts.path, name)), *also]
 
 
 def _needs_object(unit: Unit, definition: Definition) -> bool:
@@ -207,9 +210,20 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         opened = [*files, *_opened_files(index, unit, defining)]
         found = [symbol for path in opened for symbol in resolve_export(index, path, name)]
         members = _find_in_opened_types(index, unit, name) if defining and not found else []
-        return list(dict.fromkeys((*found, *members, *_find_in_headers(index, unit, name, defining))))
+        every = list(dict.fromkeys((*found, *members, *_find_in_headers(index, unit, name, defining))))
+        types = [one for one in every if isinstance(one, SymbolId) and is_type(index, one)]
+        is_guessed = (
+            unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
+        )  # what a target of Swift is
+        near = nearest_all([one.path for one in types], unit.facts.folder) if is_guessed else ()
+        return [one for one in types if one.path in near] if near and len(types) == len(every) else every
 
     return index.memo.once(("beside", unit.facts.path, name), find)
+
+
+def is_type(index: CodeIndex, symbol: SymbolId) -> bool:
+    definition = index.definition(symbol)
+    return definition is not None and definition.is_type
 
 
 def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
@@ -567,7 +581,7 @@ def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
     module, offered = _module_file(index, unit, name), unit.exported_as(name)
     if not offered or (module and unit.by_qualified[offered].kind == "module"):
         return module or _find_renamed(index, unit, name)
-    return [*module, SymbolId(path, offered)]
+    return [*module, whole_type(index, SymbolId(path, offered))]
 
 
 def _find_renamed(index: CodeIndex, unit: Unit, name: str) -> Meaning:
@@ -692,7 +706,7 @@ def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sy
     # In Swift a method that another file adds may have the name of a property: `tableView`.
     if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return own
-    return list(dict.fromkeys((*own, *_defined_elsewhere(index, unit, inner))))
+    return list(dict.fromkeys((*own, *_find_in_parts(index, owner, name))))
 
 
 def _find_held(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequence[SymbolId]:
@@ -719,12 +733,70 @@ def _indent(text: str) -> int:
     return len(text) - len(text.lstrip())
 
 
-def _defined_elsewhere(index: CodeIndex, unit: Unit, qualified: str) -> list[SymbolId]:
-    """What other files that may add to the types of a file define by a qualified name."""
-    defining = index.files_defining(qualified.rpartition(".")[2])
-    seen = sorted(defining) if unit.facts.rules.names.constants else index.resolver.of(unit.facts).visible(unit.facts)
-    others = (SymbolId(path, qualified) for path in seen if path in defining)
-    return [one for one in others if index.definition(one)]
+def whole_type(index: CodeIndex, part: SymbolId) -> SymbolId:
+    """The type that a part belongs to: what an extension of Swift or an `impl` of Rust adds to, or the first part of a
+    class of C# that is written in several. For a type from outside stands the first part of it."""
+    definition, rules = index.definition(part), index.graph.files[part.path].rules
+    if definition is None or not rules.names.open_types:
+        return part
+    name, is_partial = definition.name, _PARTIAL.search(definition.signature.partition(definition.name)[0]) is not None
+    if not is_partial and definition.kind not in PARTS:
+        return part
+
+    def find() -> Sequence[SymbolId]:
+        unit, defining = index.unit(part.path), index.files_defining(name)
+        alike = [SymbolId(path, part.qualified) for path in _of_language(index, defining, unit.facts.language)]
+        alike = [one for one in alike if is_type(index, one)]
+        if is_partial:
+            spaces = set(unit.facts.packages)
+            return [one for one in alike if spaces.issuperset(index.graph.files[one.path].packages)][:1]
+        near = [SymbolId(part.path, f"{one}.{name}") for one in enclosing_names(part.owner.qualified)]
+        far: Meaning
+        if not unit.facts.rules.imports.paths:
+            seen = *_opened_files(index, unit, defining), *index.resolver.of(unit.facts).visible(unit.facts)
+            far = [one for path in dict.fromkeys(seen) for one in alike if one.path == path]
+        elif part.owner.qualified:
+            far = resolve_dotted(index, unit, part.qualified.replace(".", "::"), "")
+        else:
+            far = resolve_imported(index, unit, name) or _find_beside(index, unit, name)
+        every = [one for one in (*near, SymbolId(part.path, name), *far) if isinstance(one, SymbolId)]
+        whole = (one for one in every if is_type(index, one) and not _is_part(index, one))
+        return [*islice(chain(whole, (one for one in far if isinstance(one, SymbolId))), 1)]
+
+    return next(iter(index.memo.once(("whole", part), find)), part)
+
+
+def _is_part(index: CodeIndex, symbol: SymbolId) -> bool:
+    definition = index.definition(symbol)
+    return definition is not None and definition.kind in PARTS
+
+
+def _of_language(index: CodeIndex, paths: Iterable[str], language: str) -> list[str]:
+    return sorted(path for path in paths if index.graph.files[path].language == language)
+
+
+def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequence[SymbolId]:
+    """What the parts of a type define by a name, or the parts themselves: in its package, as in Go, or anywhere."""
+    unit, qualified = index.unit(owner.path), f"{owner.qualified}.{inner}".rstrip(".")
+    rules, defining = unit.facts.rules.names, index.files_defining(qualified.rpartition(".")[2])
+    if rules.constants or rules.structural:
+        seen = sorted(defining) if rules.constants else index.resolver.of(unit.facts).visible(unit.facts)
+        others = (SymbolId(path, qualified) for path in seen if path in defining)
+        return [one for one in others if index.definition(one)]
+    whole = whole_type(index, owner)
+
+    def find() -> Sequence[SymbolId]:
+        last = f".{whole.qualified.rpartition('.')[2]}.{inner}".rstrip(".")
+        return [
+            symbol
+            for other in map(index.unit, _of_language(index, defining, unit.facts.language))
+            for one in other.by_name.get(last.rpartition(".")[2], ())
+            if f".{one.qualified}".endswith(last)
+            for symbol in [SymbolId(other.facts.path, other.without_namespace(one.qualified))]
+            if whole_type(index, symbol.owner if inner else symbol) == whole
+        ]
+
+    return index.memo.once(("in parts", whole, inner), find)
 
 
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -804,13 +876,14 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
 
 
 def find_parts(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
-    """A type with what else is written of it: parts of a class in C#, extensions of one in Swift, in Ruby each file
-    that opens one. Only one of them may name its bases."""
+    """A type with what else is written of it: parts of a class in C#, extensions of one in Swift, `impl`s in Rust, in
+    Ruby each file that opens one. Only one of them may name its bases."""
 
     def find() -> Sequence[SymbolId]:
         definition, unit = index.definition(owner), index.unit(owner.path)
-        is_open = unit.facts.rules.names.open_types and definition is not None and definition.kind != "module"
-        return list(dict.fromkeys((owner, *(_defined_elsewhere(index, unit, owner.qualified) if is_open else ()))))
+        if definition is None or definition.kind == "module" or not unit.facts.rules.names.open_types:
+            return [owner]
+        return list(dict.fromkeys((owner, *_find_in_parts(index, owner))))
 
     return index.memo.once(("parts", owner), find)
 

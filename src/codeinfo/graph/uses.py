@@ -397,7 +397,8 @@ def _cast_of(text: str) -> str:
     while text.startswith("(") and find_closing(text, 0) >= len(text):
         text = text[1:-1].strip()
     parts = _CASTS.split(text)
-    if parts[-1].count("(") < parts[-1].count(")"):
+    before = text[: -len(parts[-1])] if parts[-1] else text
+    if sum(map(before.count, "([{")) > sum(map(before.count, ")]}")):
         filled = _FILLED.search(text)
         return filled[1] if filled else ""
     return parts[-1] if len(parts) > 1 and parts[-1] != "const" else ""
