@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,9 +22,9 @@ from codeinfo.knowledge import change as diff
 from codeinfo.knowledge.card import gathering_file, path_role
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
-from codeinfo.knowledge.project import dependencies, is_manifest, project_names
+from codeinfo.knowledge.project import dependencies, is_manifest, program_folders, project_names
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
-from codeinfo.languages.model import INLINE_TEST, may_have_inline_tests
+from codeinfo.languages.model import INLINE_TEST, ancestors, language_family, may_have_inline_tests
 from codeinfo.model import FileKind, NextStep, ParsedFile, quantity, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
@@ -41,6 +43,7 @@ MOST_REVIEWERS = 5  # further ones wrote only a line or two
 MOST_SYMBOLS = 40  # symbols whose callers are looked up
 CALLERS_SHOWN = 5
 MOST_DROPPED = 20  # names whose other calls are looked up
+MOST_UNTESTED = 20  # files of code for each with tests, where new code is expected to have some
 MOST_RISKY = 30  # files whose history is read
 RISK_DAYS = 180
 
@@ -54,21 +57,18 @@ def review_change(
     names = {symbol.name for symbol in symbols}
     reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
-    rows = store.manifest().values()
-    has_tests = any(row.kind == FileKind.TEST or may_have_inline_tests(row.language) for row in rows)
-    found = (one for one in change.findings(now) if has_tests or one.kind != "untested")
-    findings, left_out = diff.most_severe_first(found)
+    findings, left_out = diff.most_severe_first(change.findings(now))
     notes += left_out
     if project.history.shallow:
         notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
     if not change.differences:
         notes.append(f"nothing differs from {base[:12]}; to compare with another commit, name it as the base")
-    if not has_tests and change.code:
-        notes.append("the project has no tests, so none is missed")
+    if not change.tested_families and change.code:
+        notes.append("the project has no or few tests, so none is missed")
     lists: dict[str, Sequence[Any]] = {
         "files": [ChangedFile(one.path, one.state, len(one.added), len(one.removed)) for one in change.differences],
         "symbols": symbols,
-        "missing_tests": change.files_without_tests() if has_tests else (),
+        "missing_tests": change.files_without_tests(),
         "patterns": change.unusual_patterns(now),
         "reviewers": change.reviewers(change.code) or change.reviewers(change.differences),
         "findings": findings,
@@ -180,6 +180,29 @@ class Change:
         self.differences = [revision.change for revision in self._revisions]
         self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
 
+    @cached_property
+    def tested_families(self) -> set[str]:
+        """The language families whose code the team tests: of the others, no test is missed."""
+        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        for path, row in self._store.manifest().items():
+            is_test = row.kind == FileKind.TEST or may_have_inline_tests(row.language)
+            counts[language_family(row.language)][
+                "test" if is_test else "code" if is_product(path, row.kind) else ""
+            ] += 1
+        return {family for family, of in counts.items() if of["test"] and of["code"] <= MOST_UNTESTED * of["test"]}
+
+    def _is_in_tested_family(self, path: str) -> bool:
+        language = language_of(path)
+        return language is not None and language_family(language.name) in self.tested_families
+
+    @cached_property
+    def _manifest_texts(self) -> dict[str, str]:
+        return self._project.texts(path for path in self._store.manifest() if is_manifest(path))
+
+    @cached_property
+    def _programs(self) -> dict[str, bool]:
+        return program_folders(self._store.manifest(), self._manifest_texts)
+
     def _uses(self, name: str) -> tuple[Usage, ...]:
         """None for a name that nothing can refer to, such as a block of a configuration."""
         if name not in self._used:
@@ -273,7 +296,7 @@ class Change:
             one.path: symbols
             for one in self._revisions
             if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
-            if (language := language_of(one.path)) is not None and language.syntax is not None
+            if self._is_in_tested_family(one.path) and any(held.is_function for held in one.after.definitions)
             if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
         }
         kept = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
@@ -320,7 +343,11 @@ class Change:
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
-            *diff.find_untested(self._revisions, self._is_reached),
+            *(
+                one
+                for one in diff.find_untested(self._revisions, self._is_reached)
+                if self._is_in_tested_family(one.place.rpartition(":")[0])
+            ),
             *self._find_unregistered(),
             *self._find_unused(),
             *self._find_widely_used(),
@@ -328,24 +355,25 @@ class Change:
         ]
 
     def _find_api_changes(self) -> list[Finding]:
-        """Changes to what others can name, with their users in this project."""
-        found = []
+        """Changes to what others can name, with their users in this project. In a program these are all users."""
+        findings = []
         for finding, qualified in diff.api_changes(self._revisions):
-            if not qualified:
-                found.append(finding)
-                continue
             path, name = finding.place.rpartition(":")[0], qualified.rpartition(".")[2]
-            used = self._uses_outside(path, qualified)
-            if not self._definitions(f"{path}::{qualified}"):  # removed: by name alone, if nothing else has that name
-                other = self._definitions(name)
-                used = [] if other else [use for use in self._uses(name) if use.file not in self.paths]
-            callers = dict.fromkeys(use.file for use in used)
-            also = f"; used outside the change in {_join_paths(callers)}" if callers else ""
-            found.append(replace(finding, message=finding.message + also))
-        return found
+            used = self._uses_outside(path, qualified) if qualified else []
+            if qualified and not self._definitions(f"{path}::{qualified}"):
+                # Removed: by name alone, if nothing else has that name.
+                used = (
+                    [] if self._definitions(name) else [use for use in self._uses(name) if use.file not in self.paths]
+                )
+            users = dict.fromkeys(use.file for use in used)
+            also = f"; used outside the change in {_join_paths(users)}" if users else ""
+            nearest = (self._programs[one] for one in ancestors(path) if one in self._programs)
+            if users or not next(nearest, False):
+                findings.append(replace(finding, message=finding.message + also))
+        return findings
 
     def _find_new_dependencies(self) -> list[Finding]:
-        manifests = self._project.texts(path for path in self._store.manifest() if is_manifest(path))
+        manifests = self._manifest_texts
         edited = [one for one in self._revisions if is_manifest(one.path)]
         before, after = (
             dependencies({path: text for path, text in {**manifests, **own}.items() if text})[0]
@@ -362,6 +390,9 @@ class Change:
                     imported += [(one.module, f"{path}:{one.line}") for one in outside if one.line in added]
                 else:
                     elsewhere.update(diff.package_of(one.module) for one in outside)
+            # An import map, as in Rails, gives files of the project the names of packages.
+            scripts = (path for path, one in index.graph.files.items() if language_family(one.language) == "ecmascript")
+            elsewhere.update(diff.package_of(path.rpartition("/")[2].partition(".")[0]) for path in scripts)
         own = set(project_names(manifests).values())
         return diff.new_dependencies(before, after, imported, elsewhere, own)
 
@@ -396,9 +427,13 @@ class Change:
     def _find_widely_used(self) -> list[Finding]:
         found = []
         for revision in self._revisions:
-            known = {one.qualified for one in revision.before.definitions} if revision.is_product else set()
-            changed = diff.find_changed_symbols(revision) if known else ()
-            for symbol in (one for one in changed[:MOST_SYMBOLS] if one.name in known):
+            changed = diff.find_changed_symbols(revision) if revision.is_product else ()
+            before = {one.qualified: one.signature for one in revision.before.definitions}
+            after = {one.qualified: one.signature for one in revision.after.definitions}
+            for symbol in (one for one in changed[:MOST_SYMBOLS] if one.name in before):
+                # What uses a class or a struct does not notice another member.
+                if symbol.kind in diff.HOLDING and before[symbol.name] == after[symbol.name]:
+                    continue
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, file_kind(path))]
                 if len(files) >= diff.WIDELY_USED:

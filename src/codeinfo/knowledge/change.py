@@ -141,23 +141,24 @@ def unusual_patterns(
 ) -> list[str]:
     """New lines that use what the team avoids, or a rare or discouraged pattern where another is clearly preferred;
     `patterns` are those of each file's area. Moving with the language is never reported."""
-    found = []
+    messages = []
     for change in changes:
-        own = patterns.get(change.path, ())
-        by_key = {key_of(pattern): pattern for pattern in own}
-        preferred = {(p.language, p.question): p for p in own if p.guidance in ("use", "prefer")}
-        for position, line in uses.get(change.path, ()):
+        of_area = patterns.get(change.path, ())
+        by_key = {key_of(pattern): pattern for pattern in of_area}
+        preferred = {(p.language, p.question): p for p in of_area if p.guidance in ("use", "prefer")}
+        first_lines = {at: line for at, line in reversed(uses.get(change.path, ())) if line in change.added}
+        for position, line in sorted(first_lines.items()):
             detector = detectors[position]
-            known = by_key.get(key_of(detector))
+            pattern = by_key.get(key_of(detector))
             better = preferred.get((detector.language, detector.question))
-            if line not in change.added or known is None or known.guidance in ("use", "prefer"):
+            if pattern is None or pattern.guidance in ("use", "prefer"):
                 continue
-            is_worse = detector.poor or (known.adoption <= CONFLICT_ABOVE and not detector.modern)
-            if known.guidance == "avoid" or (better is not None and is_worse):
+            is_worse = detector.poor or (pattern.adoption <= CONFLICT_ABOVE and not detector.modern)
+            if pattern.guidance == "avoid" or (better is not None and is_worse):
                 instead = f"; {better.name} is at {better.adoption} %" if better else ""
-                state = "declining" if known.guidance == "avoid" else f"at {known.adoption} %"
-                found.append(f"{change.path}:{line}: {known.name} ({known.question}) is {state}{instead}")
-    return found
+                state = "declining" if pattern.guidance == "avoid" else f"at {pattern.adoption} %"
+                messages.append(f"{change.path}:{line}: {pattern.name} ({pattern.question}) is {state}{instead}")
+    return messages
 
 
 # --- findings ------------------------------------------------------------------------------------------------------
@@ -227,63 +228,75 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
     """Exported definitions that are gone or are now called differently, each with its qualified name, and exports
     that are gone. What only moved to another changed file is not gone."""
     anywhere = {one.qualified for revision in revisions for one in revision.after.definitions}
-    found: list[tuple[Finding, str]] = []
+    changes: list[tuple[Finding, str]] = []
     for revision in revisions:
         if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
             continue
-        now = group_by_key((one.qualified, one) for one in revision.after.definitions)
-        once = Counter(one.qualified for one in revision.before.definitions)
+        after = group_by_key((one.qualified, one) for one in revision.after.definitions)
+        counts = Counter(one.qualified for one in revision.before.definitions)
         for one in _public(revision.before.definitions):
-            same = now.get(one.qualified, [])
+            same_name = after.get(one.qualified, [])
             owner = one.qualified.rpartition(".")[0]
-            if owner in once and owner not in now:
+            if owner in counts and owner not in after:
                 continue  # gone with its container
             # An implementation must accept what the interface does; callers may leave out what has a default.
-            is_implemented = any(held.kind in INTERFACES for held in now.get(owner, ()))
-            alike = str.__eq__ if is_implemented else _takes_the_same
-            if not same and one.qualified not in anywhere:
+            is_implemented = any(held.kind in INTERFACES for held in after.get(owner, ()))
+            is_alike = str.__eq__ if is_implemented else _takes_the_same
+            if not same_name and one.qualified not in anywhere:
                 message = f"{one.qualified} ({one.kind}) is gone: {_short(one.signature)}"
-                found.append((Finding("api", revision.at(one.start_line), message), one.qualified))
+                changes.append((Finding("api", revision.at(one.start_line), message), one.qualified))
             elif (
                 one.kind != "constant"
-                and len(same) == 1 == once[one.qualified]
-                and not alike(_shape(one.signature), _shape(same[0].signature))
+                and len(same_name) == 1 == counts[one.qualified]
+                and not is_alike(_shape(one, revision.path), _shape(same_name[0], revision.path))
             ):
-                message = f"{one.qualified} was {_short(one.signature)}, is {_short(same[0].signature)}"
-                found.append((Finding("api", revision.at(same[0].start_line), message), one.qualified))
+                message = f"{one.qualified} was {_short(one.signature)}, is {_short(same_name[0].signature)}"
+                changes.append((Finding("api", revision.at(same_name[0].start_line), message), one.qualified))
         offered = {(written.module, written.names) for written in revision.after.imports if written.reexport}
         for written in revision.before.imports:
             if written.reexport and (written.module, written.names) not in offered:
                 names = ", ".join(written.names) or "everything"
                 message = f"{names} of {written.module} is no longer exported from here"
-                found.append((Finding("api", revision.at(written.line), message), ""))
-    return found
+                changes.append((Finding("api", revision.at(written.line), message), ""))
+    return changes
 
 
 def _public(definitions: Sequence[Definition]) -> list[Definition]:
     """What others can name: exported, and not inside a function or hidden type."""
     by_name = {one.qualified: one for one in definitions}
-    found = []
-    for one in definitions:
-        owner = by_name.get(one.qualified.rpartition(".")[0])
-        hidden = owner is not None and (owner.is_function or not owner.exported)
-        hidden = hidden or one.signature.startswith("pub(")  # visible within the crate only
-        if one.exported and one.kind in _API_KINDS and not hidden:
-            found.append(one)
-    return found
+    owners = {one.qualified: by_name.get(one.qualified.rpartition(".")[0]) for one in definitions}
+    return [
+        one
+        for one in definitions
+        if one.exported and one.kind in _API_KINDS and not _HIDDEN.search(one.signature.partition("(")[0])
+        if (owner := owners[one.qualified]) is None or (owner.exported and not owner.is_function)
+    ]
 
 
-def _shape(signature: str) -> str:
-    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, and
-    `async` if the task or promise is written as the result."""
-    text = _ASYNC.sub("", signature) if _PROMISED.search(signature) else signature
+def _shape(one: Definition, path: str) -> str:
+    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, `async` if
+    the task or promise is written as the result, and what a type derives from."""
+    text = _without_bases(one.signature, path) if one.kind in HOLDING else one.signature
+    text = _ASYNC.sub("", text) if _PROMISED.search(text) else text
     return re.sub(r"[,;](?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
 
 
+def _without_bases(text: str, path: str) -> str:
+    """The head of a type up to what it derives from, which in Python stands in brackets."""
+    if path.endswith(".py"):
+        return text.partition("(")[0]
+    outside, count = text, 1
+    while count:
+        outside, count = re.subn(r"\([^()]*\)|<[^<>]*>", lambda match: " " * len(match[0]), outside)
+    bases = _BASES.search(outside)
+    return text[: bases.start()] if bases else text
+
+
 def _takes_the_same(before: str, now: str) -> bool:
-    """Whether existing calls stay valid: the only differences are optional parameters at the end."""
+    """Whether existing calls stay valid: the only differences are optional parameters at the end, or before those that
+    may have any name."""
     start = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), len(before))
-    if not before[start:].startswith(")") or not now.endswith(before[start:]):
+    if not before[start:].startswith((")", "**")) or not now.endswith(before[start:]):
         return before == now
     added = now[start : len(now) - len(before) + start].strip(",")
     return not added.startswith(")") and all(part == "*" or _OPTIONAL.search(part) for part in _PARAMETERS.split(added))
@@ -294,6 +307,9 @@ _OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
 _ASYNC = re.compile(r"\basync\b")
 _PROMISED = re.compile(r"\basync\s+(?:Value)?Task\b|\)\s*:\s*Promise<")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
+_HIDDEN = re.compile(r"\bpub\(|\binternal\s")  # visible within its own crate or module only
+HOLDING = frozenset("class interface struct enum trait object".split())  # members, and derive from others
+_BASES = re.compile(r"(?<!:):(?!:)|\b(?:extends|implements|where)\b|\s<\s")
 
 
 def _short(signature: str) -> str:
@@ -304,6 +320,14 @@ def _short(signature: str) -> str:
 _EXPECTATION = re.compile(
     r"\b(?:assert\w*|expect\w*|should\w*|require\.\w+|verify\w*|t\.(?:Error|Fatal)\w*|pytest\.raises|to(?:Be|Equal)\w*)\b"
 )
+
+
+def _is_expectation(line: str) -> bool:
+    """Whether it checks something, and not only has a name in backticks that says so, as tests in Kotlin do."""
+    return _EXPECTATION.search(re.sub(r"`[^`]*`", "", line)) is not None
+
+
+_FAILING = re.compile(r"\bt\.(?:Error|Fatal|Log)\w*\(")  # in Go: its text only says what the condition before it means
 _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
 _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
@@ -333,13 +357,13 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     renamed = old ^ new
 
     def strip_names(line: str) -> str:
-        return _strip_spaces(_CALLED.sub(lambda found: "" if found[1] in renamed else found[0], line))
+        return _strip_spaces(_CALLED.sub(lambda match: "" if match[1] in renamed else match[0], line))
 
-    kept = {strip_names(line) for revision in revisions if revision.is_test for line in revision.after.lines}
+    remaining = {strip_names(line) for revision in revisions if revision.is_test for line in revision.after.lines}
     names = {one.qualified for revision in revisions for one in revision.after.definitions}
     used = {use.name for revision in revisions for use in revision.before.references}
     used |= {name for revision in revisions for written in revision.before.imports for name in written.names}
-    found = []
+    findings = []
     for revision in revisions:
         if not revision.is_test or kind_of_manifest(revision.path):
             continue
@@ -349,19 +373,25 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         renamed_tests = _find_renamed(revision)
         gone = [one for one in gone if one.qualified not in renamed_tests]
         gone = [one for one in gone if _is_test_case(one, language.name if language else "", used)]
-        found += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
+        findings += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
+        reworded = {
+            _strip_spaces(_LITERAL.sub("", line)) for _, line in revision.added_lines() if _FAILING.search(line)
+        }
         removed = [
-            pair for pair in revision.removed_code() if pair[0] not in elsewhere and strip_names(pair[1]) not in kept
+            (number, line)
+            for number, line in revision.removed_code()
+            if number not in elsewhere and strip_names(line) not in remaining
+            if not (_FAILING.search(line) and _strip_spaces(_LITERAL.sub("", line)) in reworded)
         ]
-        expected = [(number, line.strip()) for number, line in removed if _EXPECTATION.search(line)]
+        expected = [(number, line.strip()) for number, line in removed if _is_expectation(line)]
         if expected:
             message = f"no longer expected: {expected[0][1][:160]}"
             message += f"; and {len(expected) - 1} more in this file" if len(expected) > 1 else ""
-            found.append(Finding("expectation", revision.at(expected[0][0]), message))
-        found += _find_changed_data(revision, [pair for pair in removed if not _EXPECTATION.search(pair[1])])
-    return found
+            findings.append(Finding("expectation", revision.at(expected[0][0]), message))
+        findings += _find_changed_data(revision, [pair for pair in removed if not _is_expectation(pair[1])])
+    return findings
 
 
 def _find_changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
@@ -382,17 +412,17 @@ def _strip_spaces(line: str) -> str:
 
 
 def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], bool]) -> list[Finding]:
-    """New functions that no test names, and changed ones if the change has no test, once per file. `in_tests` says
-    whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
+    """New functions that no test names, once per file, and changed ones if the change has no test, once. `in_tests`
+    says whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     touched = {
-        revision.path: {symbol.name for symbol in find_changed_symbols(revision, declared=False)}
+        revision.path: {symbol.name: symbol.lines for symbol in find_changed_symbols(revision, declared=False)}
         for revision in revisions
         if revision.is_product
     }
     inline = {revision.path: _find_inline_tests(revision) for revision in revisions}
-    tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
-        not names.isdisjoint(inline[path]) for path, names in touched.items()
+    is_tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
+        not inline[path].isdisjoint(lines) for path, lines in touched.items()
     )
     called = {
         use.name
@@ -400,27 +430,40 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for use in revision.after.references
         if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
-    found = []
+    moved = {
+        one.qualified
+        for revision in revisions
+        for one in {one.qualified: one for one in revision.before.definitions}.values()
+        if one.qualified not in {other.qualified for other in revision.after.definitions}
+    }
+    findings = []
+    changed: list[tuple[int, str, str]] = []  # minus lines, place and name
     for revision in revisions:
-        known = {one.qualified for one in revision.before.definitions}
+        before = {one.qualified for one in revision.before.definitions}
         public = {one.qualified for one in _public(revision.after.definitions)}
         renamed = set(_find_renamed(revision).values()) if revision.is_product else set()
         new: list[Definition] = []
-        changed: list[Definition] = []
         for one in revision.after.definitions if revision.is_product else ():
             if one.qualified not in touched[revision.path] or not one.is_function or _is_callback(one):
                 continue
             if one.qualified in inline[revision.path]:
                 continue
-            if one.qualified in known or one.qualified in renamed:
-                changed += () if tested else (one,)
-            elif _is_offered(one, public) or not tested:
-                names = _names_in_tests(one, revision.after.definitions, known)
+            if one.qualified in before or one.qualified in renamed:
+                changed.append((-touched[revision.path][one.qualified], revision.at(one.start_line), one.qualified))
+            elif one.qualified in moved:
+                continue
+            elif _is_offered(one, public, revision.path) or not is_tested:
+                names = _names_in_tests(one, revision.after.definitions, before)
                 is_named = any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
                 new += () if is_named else (one,)
-        found += _list_findings(revision, new, ("is new, and no test names it", "are new, and no test names them"))
-        found += _list_findings(revision, changed, ("was changed, and no test was", "were changed, and no test was"))
-    return found
+        if new:
+            what = ("is new, and no test names it", "are new, and no test names them")
+            findings.append(_list_functions(revision.at(new[0].start_line), [one.qualified for one in new], what))
+    if changed and not is_tested:
+        changed.sort()
+        what = ("was changed, and no test was", "were changed, and no test was")
+        findings.append(_list_functions(changed[0][1], [name for _, _, name in changed], what))
+    return findings
 
 
 def _names_in_tests(one: Definition, definitions: Sequence[Definition], known: Collection[str]) -> tuple[str, ...]:
@@ -433,18 +476,19 @@ def _names_in_tests(one: Definition, definitions: Sequence[Definition], known: C
     return (one.qualified, owner) if is_by_class else (one.qualified,)
 
 
-def _is_offered(one: Definition, public: Collection[str]) -> bool:
-    """Whether tests can be expected to name it: an override is reached by the name of what it overrides."""
-    return one.qualified in public and not _OVERRIDES.search(one.signature.partition(one.name)[0])
+def _is_offered(one: Definition, public: Collection[str], path: str) -> bool:
+    """Whether tests can be expected to name it: an override, an operator, or in Rust a function of a trait, is reached
+    by what it implements."""
+    is_implementing = _OVERRIDES.search(one.signature.partition(one.name)[0]) or (
+        one.name.startswith("__") or ("." in one.qualified and path.endswith(".rs") and "pub " not in one.signature)
+    )
+    return one.qualified in public and (one.name in CONSTRUCTORS or not is_implementing)
 
 
-def _list_findings(revision: Revision, functions: Sequence[Definition], what: tuple[str, str]) -> list[Finding]:
-    if not functions:
-        return []
-    every = list(dict.fromkeys(one.qualified for one in functions))  # overloads have one name
-    more = len(every) - MOST_NAMED
-    names = ", ".join(every[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
-    return [Finding("untested", revision.at(functions[0].start_line), f"{names} {what[len(every) > 1]}")]
+def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> Finding:
+    every = list(dict.fromkeys(names))  # overloads have one name
+    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
+    return Finding("untested", place, f"{', '.join(every[:MOST_NAMED])}{more} {what[len(every) > 1]}")
 
 
 def _find_renamed(revision: Revision) -> dict[str, str]:
@@ -484,30 +528,38 @@ def new_dependencies(
     after: Collection[Dependency],
     imported: Iterable[tuple[str, str]],
     used_elsewhere: Collection[str],
-    own: Collection[str],
+    project_packages: Collection[str],
 ) -> list[Finding]:
-    """Packages that no manifest named before, versions that changed within a manifest, and outside modules that
-    nothing imported before: `imported` are the new ones with their places, `used_elsewhere` the unchanged files'. The
-    packages of the repository itself, `own`, are no news."""
+    """Packages that no manifest named before, versions with which something may break or of which an earlier one is
+    taken again, and outside modules that nothing imported before: `imported` are the new ones with their places,
+    `used_elsewhere` the unchanged files'. The packages of the repository itself are no news."""
     old, new = _by_manifest(before), _by_manifest(after)
-    known = {one.name for one in before}
-    found = []
-    for one in (one for one in after if one.name not in own):
+    names_before = {one.name for one in before}
+    findings = []
+    for one in (one for one in after if one.name not in project_packages):
         key = _key(one)
         gone = old.get(key, set()) - new[key]
-        if one.name not in known:
+        if one.name not in names_before:
             message = f"{one.name} {one.version}".strip() + " is a new dependency"
-            found.append(Finding("dependency", one.source, message))
-        elif gone and one.version not in old[key]:
+            findings.append(Finding("dependency", one.source, message))
+        elif one.version not in old.get(key, ()) and any(_may_break(version, one.version) for version in gone):
             was = " or ".join(sorted(version or "any version" for version in gone))
-            found.append(Finding("dependency", one.source, f"{one.name} was {was}, is {one.version or 'any version'}"))
-    declared = {package_of(one.name): one.name in known for one in after}
+            message = f"{one.name} was {was}, is {one.version or 'any version'}"
+            findings.append(Finding("dependency", one.source, message))
+    declared = {package_of(one.name): one.name in names_before for one in after}
     for module, place in imported:
         package = package_of(module)
         if package and package not in used_elsewhere and not _is_standard(module) and declared.get(package, True):
             what = "is imported for the first time" if package in declared else "is imported, and no manifest names it"
-            found.append(Finding("dependency", place, f"{module} {what}"))
-    return list({finding.message: finding for finding in reversed(found)}.values())[::-1]
+            findings.append(Finding("dependency", place, f"{module} {what}"))
+    return list({finding.message: finding for finding in reversed(findings)}.values())[::-1]
+
+
+def _may_break(before: str, after: str) -> bool:
+    """Whether a version is another major one, an earlier one or none that can be compared."""
+    old, new = (tuple(map(int, re.findall(r"\d+", version.partition("-")[0])[:3])) for version in (before, after))
+    major = 1 if old and old[0] else 2  # below 1.0, each minor version may break
+    return not old or not new or old[:major] != new[:major] or new < old
 
 
 def _key(one: Dependency) -> tuple[str, str, str]:
@@ -592,16 +644,15 @@ def _new_names(revision: Revision) -> list[tuple[int, str]]:
 
 
 def find_dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
-    """Names that removed lines called and the file no longer does, each with the place of the call."""
-    found: dict[str, str] = {}
-    for revision in revisions:
-        if not revision.is_product:
-            continue
-        left = {use.name for use in revision.after.references if use.role == "call"}
+    """Names that removed lines called and no changed file calls or imports now, each with the path of the call."""
+    remaining = {use.name for one in revisions for use in one.after.references if use.role == "call"}
+    remaining |= {name for one in revisions for written in one.after.imports for name in written.names}
+    dropped: dict[str, str] = {}
+    for revision in (one for one in revisions if one.is_product):
         for use in revision.before.references:
-            if use.role == "call" and use.line in revision.change.removed and use.name not in left:
-                found.setdefault(use.name, revision.path)
-    return found
+            if use.role == "call" and use.line in revision.change.removed and use.name not in remaining:
+                dropped.setdefault(use.name, revision.path)
+    return dropped
 
 
 _FIXING = re.compile(r"\b(?:fix(?:e[sd])?|bug|regress\w*|revert\w*|hotfix|crash\w*|broken?)\b", re.IGNORECASE)
@@ -609,18 +660,20 @@ _HARMLESS = re.compile(
     r"\b(?:typos?|docs?|documentation|comments?|lint\w*|format\w*|spelling|ci|tests?|deps|dependenc\w+|bump\w*)\b",
     re.IGNORECASE,
 )
-RISKY_FIXES = 3
+RISKY_FIXES, RISKY_SHARE = 3, 0.25  # of the commits: where much is done, some of it are fixes
+MOST_RISKS = 3  # files that need a second look
 
 
 def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     """Files that needed several fixes recently, by the subjects of the commits that changed them, newest first."""
-    found = []
-    for path, said in subjects.items():
-        fixes = [subject for subject in said if _FIXING.search(subject) and not _HARMLESS.search(subject)]
-        if len(fixes) >= RISKY_FIXES:
-            message = f"{len(said)} commits in {days} days, {len(fixes)} of them fixes; the last: {fixes[0][:100]}"
-            found.append((len(fixes), Finding("risk", path, message)))
-    return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
+    ranked = []
+    for path, of_file in subjects.items():
+        fixes = [subject for subject in of_file if _FIXING.search(subject) and not _HARMLESS.search(subject)]
+        if len(fixes) >= max(RISKY_FIXES, RISKY_SHARE * len(of_file)):
+            message = f"{len(of_file)} commits in {days} days, {len(fixes)} of them fixes; the last: {fixes[0][:100]}"
+            ranked.append((len(fixes), Finding("risk", path, message)))
+    ranked.sort(key=lambda pair: (-pair[0], pair[1].place))
+    return [finding for _, finding in ranked[:MOST_RISKS]]
 
 
 def most_severe_first(findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:

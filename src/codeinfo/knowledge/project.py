@@ -191,6 +191,44 @@ def is_shipped(item: Dependency) -> bool:
     return _NOT_SHIPPED.search(item.group) is None
 
 
+# A program, on which no other project's code depends, has such a file, or a manifest that says so…
+_PROGRAM_FILES = frozenset("manage.py artisan config.ru main.go".split())
+_PROGRAMS = (
+    (r"package\.json", r'"private"\s*:\s*true'),
+    (r"Cargo\.toml", r"(?m)^publish\s*=\s*false"),
+    (r"build\.gradle(?:\.kts)?|pom\.xml", r"\bandroid\.application\b|spring-boot-maven|springframework\.boot\b[\"')]"),
+    (r".*\.csproj", r'Sdk="Microsoft\.NET\.Sdk\.(?:Web|Worker)"|<OutputType>(?:Win)?Exe'),
+)
+_WHOLE_BUILD = re.compile(
+    r"build\.gradle(?:\.kts)?|pom\.xml|.*\.csproj"
+)  # the others of a build are parts of the program
+# …unless it is published all the same.
+_PUBLISHED = re.compile(
+    r"(?m)^\[build-system\]|\bmaven-?publish\b|<(?:PackageId|PackageTags|GeneratePackageOnBuild)>|<IsPackable>true",
+    re.IGNORECASE,
+)
+
+
+def program_folders(paths: Collection[str], manifest_texts: Mapping[str, str]) -> dict[str, bool]:
+    """Whether the nearest of these folders around a file has a program, on which nobody else's code depends."""
+    folders = {path.rpartition("/")[0]: True for path in paths if path.rpartition("/")[2] in _PROGRAM_FILES}
+    published = {path for path, text in manifest_texts.items() if path.endswith(".gemspec") or _PUBLISHED.search(text)}
+    whole_build: list[bool] = []
+    for path, text in manifest_texts.items():
+        folder, _, name = path.rpartition("/")
+        signs = [sign for files, sign in _PROGRAMS if re.fullmatch(files, name)]
+        if not signs or not is_shipped_folder(folder):
+            continue
+        is_program = any(re.search(sign, text) for sign in signs)
+        if _WHOLE_BUILD.fullmatch(name):
+            whole_build.append(is_program and path not in published)
+        else:
+            folders.setdefault(folder, is_program)
+    if any(whole_build):
+        folders[""] = True
+    return folders | {path.rpartition("/")[0]: False for path in published}
+
+
 def _packages(module: str) -> tuple[str, ...]:
     """The names of packages a module may belong to: `a.b` to `a`, `@a/b/c` to `@a/b`, `a::b` to `a`."""
     parts = module.split("/")
