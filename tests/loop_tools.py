@@ -8,7 +8,7 @@ from typing import Any
 
 from scripted import Reply, Request, ScriptedLlm
 
-from codeinfo.answers.evidence import Found, PassageFilter
+from codeinfo.answers.evidence import PassageFilter, Retrieval
 from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.errors import NotFound
@@ -64,10 +64,10 @@ class Scenario:
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         return Reply(reply) if isinstance(reply, str) else reply
 
-    def search(self, query: str) -> Found:
+    def search(self, query: str) -> Retrieval:
         self.queries.append(query)
         found = self.searches.pop(0) if len(self.searches) > 1 else self.searches[0]
-        return Found(query, tuple(found), Quality("ok", 1.0))
+        return Retrieval(query, tuple(found), Quality("ok", 1.0))
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Passage:
         if not path.startswith("src/"):

@@ -12,7 +12,8 @@ import pytest
 from loop_tools import FIVE, Scenario, interrupt, passage
 from scripted import Reply, ScriptedLlm
 
-from codeinfo.answers.evidence import Found, extract, fence, format_passages, halve, quote_passages
+from codeinfo.answers.evidence import Retrieval, fence, format_passages, halve, quote_passages
+from codeinfo.answers.extract import extract
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
 from codeinfo.answers.write import stats_block, strip_stats
@@ -176,29 +177,25 @@ def test_a_passage_from_within_a_definition_names_it() -> None:
     ]
 
 
-def alone(passage: Passage) -> tuple[Passage, ...]:
-    """What `further` says of a file with one good chunk."""
-    return ()
+def read_file(path: str, start_line: int, end_line: int) -> Passage:
+    text = "wait_before_retry(upload)" if start_line == 9 else "close()"
+    return Passage("/r", path.removeprefix("/r/"), start_line, end_line, text)
 
 
 def test_the_best_file_is_quoted_twice_if_its_next_passage_has_enough_of_the_words() -> None:
     names = ("a.py", "b.py", "c.py")
     passages = tuple(Passage("/r", name, 1, 1, "retry(upload)", more=((9, 9), (20, 20))) for name in names)
 
-    def further(passage: Passage) -> tuple[Passage, ...]:
-        texts = ("wait_before_retry(upload)", "close()")
-        return tuple(Passage("/r", passage.path, *span, text) for span, text in zip(passage.more, texts, strict=True))
-
-    found = Found("how is an upload tried again", passages, Quality("ok", 0.9))
-    cited = extract(found.query, found, passages, {"upload": 1.0, "retry": 1.0}, further).citations
+    retrieval = Retrieval("how is an upload tried again", passages, Quality("ok", 0.9))
+    cited = extract(retrieval.query, retrieval, passages, (), {"upload": 1.0, "retry": 1.0}, read_file).citations
     assert [(one.path, one.start_line) for one in cited] == [("a.py", 1), ("a.py", 9), ("b.py", 1), ("c.py", 1)]
 
 
 def test_the_best_passage_is_quoted_in_whatever_words_it_answers() -> None:
     best = Passage("/r", "guide.md", 1, 2, "Set `--proxy`.", section="Connections")
     wordy, poor = (Passage("/r", f"{n}.py", 1, 1, text) for n, text in enumerate(("use behind a proxy", "nothing")))
-    found = Found("how do I use it behind a proxy", (best, wordy, poor), Quality("ok", 0.9))
-    answer = extract(found.query, found, found.passages, {"behind": 3.0, "proxy": 1.0}, alone)
+    retrieval = Retrieval("how do I use it behind a proxy", (best, wordy, poor), Quality("ok", 0.9))
+    answer = extract(retrieval.query, retrieval, retrieval.passages, (), {"behind": 3.0, "proxy": 1.0}, read_file)
     assert [one.path for one in answer.citations] == ["guide.md", "0.py"]
 
 
@@ -206,15 +203,17 @@ def test_the_best_passage_is_quoted_in_whatever_words_it_answers() -> None:
 def test_a_quotation_has_the_line_that_is_asked_about(question: str) -> None:
     lines = [f"    does = what(it, {number})" for number in range(1, 101)]
     lines[90] = '    raise Refused("the voucher is used up")'
-    found = Found(question, (Passage("/r", "shop/a.py", 1, 100, "\n".join(lines)),), Quality("ok", 0.9))
-    (cited,) = extract(question, found, found.passages, {"does": 1.0, "say": 1.0}, alone).citations
+    retrieval = Retrieval(question, (Passage("/r", "shop/a.py", 1, 100, "\n".join(lines)),), Quality("ok", 0.9))
+    (cited,) = extract(question, retrieval, retrieval.passages, (), {"does": 1.0, "say": 1.0}, read_file).citations
     assert cited.start_line <= 91 <= cited.end_line
 
 
 @pytest.mark.parametrize(("confidence", "status"), [(0.6, "ok"), (0.4, "abstained")])
 def test_half_of_the_words_answer_only_in_a_search_that_is_sure(confidence: float, status: str) -> None:
-    found = Found("how is oauth login done", (Passage("/r", "a.py", 1, 1, "oauth = 1"),), Quality("ok", confidence))
-    answer = extract(found.query, found, found.passages, {"oauth": 1.0, "login": 1.0}, alone)
+    retrieval = Retrieval(
+        "how is oauth login done", (Passage("/r", "a.py", 1, 1, "oauth = 1"),), Quality("ok", confidence)
+    )
+    answer = extract(retrieval.query, retrieval, retrieval.passages, (), {"oauth": 1.0, "login": 1.0}, read_file)
     assert answer.status == status
     assert ("answer this. The best results lack: login.\n" in answer.text) == (status == "abstained")
 

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
 
-from codeinfo.answers.evidence import Evidence, Found, PassageFilter, enclose, fence, format_passages, list_graded
+from codeinfo.answers.evidence import Evidence, PassageFilter, Retrieval, enclose, fence, format_passages, list_graded
 from codeinfo.answers.model import json_objects, object_schema, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
@@ -58,7 +58,7 @@ SPECS = {tool.name: tool for tool in _TOOLS}
 class ToolFunctions(Protocol):
     """Tools by their names, from the engine. It need not have those that are not listed here."""
 
-    def search(self, query: str) -> Found: ...
+    def search(self, query: str) -> Retrieval: ...
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Passage: ...
 

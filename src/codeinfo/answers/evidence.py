@@ -1,12 +1,7 @@
-"""The evidence of an answer: numbered passages, which of them go to a model, how much of each and in which form, and
-the answer without a model: the best passages, quoted and cited, or a refusal where the files do not answer.
+"""The evidence of an answer: numbered passages, which of them go to a model, how much of each and in which form.
 
 Every passage costs tokens, so those far below the best are dropped, and only the best keeps its whole chunk: the others
 are cut to the lines that match. Measured in docs/answers.md.
-
-A refusal depends on two things. One is the question's own words, weighted by rarity: how many of them one of the best
-results has, in its text and in its name. The other is the confidence of the search, which knows the vectors. A question
-about something else shares only common words with the tree.
 """
 
 from __future__ import annotations
@@ -20,14 +15,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.languages import file_kind
-from codeinfo.model import FileKind, Passage, Quality, fill
-from codeinfo.operations.answers import Answer, AnswerUsage, Citation, GradedItem
-from codeinfo.search.focus import Finder, focus, line_asked_for
+from codeinfo.model import Passage, Quality, fill
+from codeinfo.operations.answers import Citation, GradedItem
+from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyResult, apply_policy
 from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.settings import RetrievalSettings
-from codeinfo.tokens import estimate_tokens, identifiers, stem, terms
+from codeinfo.tokens import identifiers, stem
 
 log = logging.getLogger(__name__)
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was found
@@ -36,8 +30,8 @@ PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was foun
 # --- passages --------------------------------------------------------------------------------------------------------
 
 
-class Found(Struct, frozen=True):
-    """What a search for an answer found, best first, each passage a whole chunk."""
+class Retrieval(Struct, frozen=True):
+    """The passages that a search for an answer returned, best first, each a whole chunk."""
 
     query: str
     passages: tuple[Passage, ...]
@@ -126,12 +120,12 @@ class PassageFilter(Struct, frozen=True):
     least_score: float
     passage_chars: int
 
-    def admit(self, found: Found) -> PolicyResult:
+    def admit(self, retrieval: Retrieval) -> PolicyResult:
         """The passages for a model: relevant, not far below the best, cut to the matching lines."""
-        relevant = self.relevant(found)
+        relevant = self.relevant(retrieval)
         best = max((passage.score for passage in relevant.kept), default=0.0)
         floor = self.least_score * best
-        finder = finder_of(self.weigh(found.query))
+        finder = finder_of(self.weigh(retrieval.query))
         kept, dropped = list[Passage](), list(relevant.dropped)
         for place, one in enumerate(relevant.kept):
             if place >= ALWAYS and one.score < floor:
@@ -140,16 +134,18 @@ class PassageFilter(Struct, frozen=True):
             kept.append(focus_passage(one, finder, self.passage_chars) if kept else one)
         return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))
 
-    def relevant(self, found: Found) -> PolicyResult:
+    def relevant(self, retrieval: Retrieval) -> PolicyResult:
         """The passages that pass the relevance policy. The best does at any distance, and so do definitions of names in
         the question and the files that set a project up in a question about it."""
-        asked = {name.lower() for name in identifiers(found.query)} - STOP_WORDS - INSTRUCTIONS
-        query = read_query(found.query)
-        best, others = found.passages[:1], found.passages[1:ALWAYS]
+        names = {name.lower() for name in identifiers(retrieval.query)} - STOP_WORDS - INSTRUCTIONS
+        query = read_query(retrieval.query)
+        best, others = retrieval.passages[:1], retrieval.passages[1:ALWAYS]
         named = (
-            one for one in others if one.symbol.rpartition(".")[2].lower() in asked or query.is_set_up_by(one.path)
+            passage
+            for passage in others
+            if passage.symbol.rpartition(".")[2].lower() in names or query.is_set_up_by(passage.path)
         )
-        result = apply_policy(found.passages, self.policy, named=(*best, *named))
+        result = apply_policy(retrieval.passages, self.policy, named=(*best, *named))
         log.info("search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance)
         return result
 
@@ -178,103 +174,12 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
     return words[1:] if len(words) > 1 and words[0] in INSTRUCTIONS else words
 
 
-# --- the answer without a model --------------------------------------------------------------------------------------
-
-PASSAGES = 3  # files quoted in an answer
-PASSAGE_CHARS, LATER_CHARS = 700, 500  # of the first, of each other: the lines that answer best
-LEAST_QUOTED = 0.5  # share of the question's words, weighted by rarity, relative to the passage that has most of them
-JUDGED = 3  # top results in which the question's words are looked up
-
-# Chosen on trees of the benchmark that are not those of the table in docs/answers.md: their own questions against those
-# of other projects, many of which both answer. On 9 trees the sum refuses none of 176 of the first and 45 % of the
-# second. It depends on how the confidence of a search is fitted: measure again when that changes.
-NAME_WEIGHT = 0.7  # of words in a file's or definition's name, relative to words in its text
-LEAST_SUPPORT = 1.0  # words and confidence combined
-
-EXTRACTIVE = "No language model was used. These passages match the question best:"
-
-
-class Support(Struct, frozen=True):
-    """How well the best results support an answer; `absent` are words that none of them has, rare ones first."""
-
-    value: float
-    absent: tuple[str, ...]
-
-
-def extract(
-    question: str, found: Found, passages: Sequence[Passage], weights: Mapping[str, float], further: Further
-) -> Answer:
-    """`passages` may be shown; `weights` are the question's words by rarity."""
-    query, finder = read_query(question), finder_of(weights)
-    set_up = [passage for passage in passages if query.is_set_up_by(passage.path)][:PASSAGES]
-    support = support_of(found.passages[:JUDGED], weights)
-    if not set_up and (not passages or support.value + found.quality.confidence < LEAST_SUPPORT):
-        return _build_refusal(question, passages, support, found.quality)
-    quoted = set_up or _choose_quoted(passages, frozenset(name.lower() for name in query.names), weights, further)
-    chosen = Evidence().show(
-        # A README says what it is about at its head, in other words than the question's.
-        passage.cut(PASSAGE_CHARS)
-        if set_up and file_kind(passage.path) is FileKind.DOCS
-        else focus_passage(
-            passage,
-            finder,
-            PASSAGE_CHARS if passage is quoted[0] else LATER_CHARS,
-            line_asked_for(query, passage.path, passage.start_line, passage.text),
-        )
-        for passage in quoted
-    )
-    return Answer(
-        question=question,
-        text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
-        kind="extractive",
-        status="ok",
-        citations=tuple(map(cite, chosen)),
-        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in chosen))),
-    )
-
-
-def _choose_quoted(
-    passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float], further: Further
-) -> list[Passage]:
-    """The passages to quote: definitions that the question names come first, and the best file has two, since its
-    next one answers more often than another file's; passages with far fewer of the question's words than the others
-    are dropped, except for the best, which may say it in other words."""
-
-    def is_named(passage: Passage) -> bool:
-        return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
-
-    def count_words(passage: Passage) -> float:
-        return sum(map(weights.__getitem__, _words_in(f"{passage.path} {passage.symbol} {passage.text}", weights)))
-
-    first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
-    least = LEAST_QUOTED * max(map(count_words, first))
-    best, *others = first
-    candidates = (best, *further(best), *others)
-    return [one for one in candidates if one is passages[0] or is_named(one) or count_words(one) >= least]
-
-
 def spellings(word: str) -> frozenset[str]:
     """The index terms that match this word: its own and the synonyms programmers use."""
     return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
 
 
-def support_of(passages: Sequence[Passage], weights: Mapping[str, float]) -> Support:
-    if not (whole := sum(weights.values())):
-        return Support(0.0, ())
-    in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", weights) for passage in passages]
-    in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", weights) for passage in passages]
-    value = (_largest(in_text, weights) + NAME_WEIGHT * _largest(in_name, weights)) / whole
-    absent = sorted(weights.keys() - set().union(*in_text), key=lambda word: -weights[word])
-    return Support(value, tuple(absent))
-
-
-def _words_in(text: str, words: Mapping[str, float]) -> set[str]:
-    has = set(terms(text))
-    return {word for word in words if spellings(word) & has}
-
-
-def _largest(found: Sequence[set[str]], weights: Mapping[str, float]) -> float:
-    return max((sum(weights[word] for word in one) for one in found), default=0.0)
+# --- as text ---------------------------------------------------------------------------------------------------------
 
 
 def halve(passages: Sequence[Passage]) -> tuple[Passage, ...]:
@@ -305,17 +210,6 @@ def quote_passages(passages: Sequence[Passage]) -> str:
             place += f" ({passage.symbol})"
         blocks.append(f"[{passage.number}] {place}\n{fence}\n{passage.text}\n{fence}")
     return "\n\n".join(blocks)
-
-
-def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
-    text = "The indexed files do not seem to answer this"
-    if support.absent:
-        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
-    else:
-        text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
-    if passages:
-        text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
-    return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
 
 
 # --- follow-up questions, made searchable without a model ------------------------------------------------------------

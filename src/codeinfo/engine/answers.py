@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,8 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
-from codeinfo.answers.evidence import Found, PassageFilter, content_words, extract, list_graded, search_text, spellings
+from codeinfo.answers.evidence import PassageFilter, Retrieval, content_words, list_graded, search_text, spellings
+from codeinfo.answers.extract import extract, is_changelog, read_aim
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
@@ -23,6 +25,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import Scope
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.graph.references import without_alternatives
+from codeinfo.languages.manifests import kind_of_manifest, package_name
 from codeinfo.model import (
     CRUMB,
     Distance,
@@ -60,6 +63,11 @@ if TYPE_CHECKING:
 USES = 30  # uses of a name listed
 READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
+OVERVIEW = "what does this project do?"
+_WHAT_IS = re.compile(
+    r"(?:what(?:'s| is| are)|what does|tell me about|describe|explain) (?:the )?(?P<name>.+?)(?: do| about| for)?\W*",
+    re.IGNORECASE,
+)
 
 
 class EngineParts(Protocol):
@@ -96,7 +104,7 @@ class Lookup(ABC):
         return citation
 
     @abstractmethod
-    def _search(self, query: str) -> Found: ...
+    def _search(self, query: str) -> Retrieval: ...
 
     @abstractmethod
     def _indexes(self) -> Iterator[IndexManager]: ...
@@ -114,7 +122,11 @@ class Lookup(ABC):
     def _section(self, index: IndexManager, path: str, line: int) -> str:
         return ""
 
-    def search(self, query: str) -> Found:
+    def search_kind(self, query: str, kind: FileKind | None) -> Sequence[Passage]:
+        """The best passages of files of this kind, unless every search is among them."""
+        return ()
+
+    def search(self, query: str) -> Retrieval:
         if not query.strip():
             raise UsageError("the query is empty", "Say what to look for")
         found = self._search(query)
@@ -135,12 +147,15 @@ class Lookup(ABC):
         end, section = start_line + text.count("\n"), self._section(index, found, start_line)
         return Passage(str(index.root), found, start_line, end, text, section=section)
 
-    def further(self, passage: Passage) -> tuple[Passage, ...]:
-        """The next good chunks of its file, unless that changed since the search."""
-        try:
-            return tuple(self.read_file(f"{passage.root}/{passage.path}", *span) for span in passage.more)
-        except CodeInfoError:
-            return ()
+    def find_release(self, version: str) -> Passage | None:
+        """The part of a changelog that lists the changes of a version."""
+        heading = re.compile(rf"\W*(?:[A-Za-z]+\W{{1,3}})?v?{re.escape(version)}(?:\.0)?(?!\.?\w)")
+        for index in self._indexes():
+            for path in filter(is_changelog, self._store(index).manifest()):
+                for number, line in enumerate(self._lines(index, path), 1):
+                    if heading.match(line):
+                        return self.read_file(f"{index.root}/{path}", number, number + READ_LINES)
+        return None
 
     def outline(self, path: str) -> str:
         index, found = self._find(path)
@@ -189,12 +204,39 @@ class CodeLookup(Lookup):
         self._scope = Scope.of(map(engine.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
 
-    def _search(self, query: str) -> Found:
+    def _search(self, query: str, kinds: Sequence[str] = ()) -> Retrieval:
         request = SearchRequest(
-            query, self._paths, limit=self._limit, globs=self._globs(), full_text=True, refresh=not self._fresh
+            query,
+            self._paths,
+            limit=self._limit,
+            globs=self._globs(),
+            kinds=tuple(kinds),
+            full_text=True,
+            refresh=not self._fresh,
         )
-        found = self._engine.search(request, self._progress)
-        return fill(Found, found, passages=tuple(map(_passage_of_hit, found.hits)))
+        result = self._engine.search(request, self._progress)
+        if self._names_project(query):
+            request = replace(request, query=OVERVIEW, refresh=False)
+            result = self._engine.search(request)
+        return fill(Retrieval, result, query=request.query, passages=tuple(map(_passage_of_hit, result.hits)))
+
+    def search_kind(self, query: str, kind: FileKind | None) -> Sequence[Passage]:
+        kind = FileKind.CONFIG if read_query(query).is_overview else kind
+        return self._search(query, (kind,)).passages if kind else ()
+
+    def _names_project(self, question: str) -> bool:
+        """Whether it is "what is X" with X the name of a project: of its folder, README or package."""
+        if (subject := _WHAT_IS.fullmatch(question.strip())) is None:
+            return False
+        names = set[str]()
+        for index in self._indexes():
+            names.add(index.root.name.lower())
+            for path in self._store(index).manifest():
+                if "/" not in path and (kind_of_manifest(path) or path.lower().startswith("readme")):
+                    lines = self._lines(index, path)
+                    names.add(package_name(path, "\n".join(lines)).rpartition("/")[2].lower())
+                    names.update(line.strip("# ").lower() for line in lines[:1] if line.startswith("# "))
+        return subject["name"].lower() in names
 
     def read_whole(self, path: str) -> str:
         """An indexed file, secrets masked."""
@@ -274,7 +316,7 @@ class DocumentLookup(Lookup):
         opens = place_to_open(full, language, citation.section, citation.start_line)
         return replace(citation, collection=index.source.collection.id, opens=opens)
 
-    def _search(self, query: str) -> Found:
+    def _search(self, query: str) -> Retrieval:
         request = DocsSearchRequest(
             (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
         )
@@ -282,7 +324,7 @@ class DocumentLookup(Lookup):
         roots = {index.source.collection.id: str(index.root) for index in self._chosen}
         (answered,) = found.searches
         passages = tuple(_passage_of_document(one, roots[one.collection]) for one in answered.results)
-        return Found(query, passages, answered.quality or Quality("low_confidence", 0.0), found.notes)
+        return Retrieval(query, passages, answered.quality or Quality("low_confidence", 0.0), found.notes)
 
     def _lines(self, index: IndexManager, path: str) -> list[str]:
         return document_lines(self._store(index), path)
@@ -436,9 +478,12 @@ class AnswerOperations:
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Messages) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
-        found = lookup.search(query)
-        relevant = self._passage_filter(lookup).relevant(found)
-        reply = extract(question, found, relevant.kept, lookup.word_weights(query), lookup.further)
+        retrieval = lookup.search(query)
+        relevant = self._passage_filter(lookup).relevant(retrieval)
+        aim, weights = read_aim(query), lookup.word_weights(query)
+        releases = filter(None, map(lookup.find_release, aim.versions))
+        documents = (*releases, *lookup.search_kind(retrieval.query, aim.kind))
+        reply = extract(question, retrieval, relevant.kept, documents, weights, lookup.read_file)
         seen = ops.Round(query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)

@@ -56,7 +56,7 @@ _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
-_CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
+CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, "": 3}
 _LANGUAGE = re.compile(r"[a-z]{2}(?:[-_](?:[A-Za-z]{2}|[Hh]ans|[Hh]ant))?\Z")
@@ -147,7 +147,7 @@ class Layout:
             header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
-            changelog=_CHANGELOG.match(name) is not None,
+            changelog=CHANGELOG.match(name) is not None,
             tiny=tiny,
         )
 

@@ -141,6 +141,11 @@ class Query(Struct, frozen=True):
         """Its only name is then `main`."""
         return self.project_files == _ENTRY_POINTS
 
+    @property
+    def is_overview(self) -> bool:
+        """Whether it asks what the project is."""
+        return self.project_files == _PROJECT_FILES[0][1]
+
     def asks_for(self, qualified: str) -> bool:
         """Whether this definition is all that is asked for: `requests.Session.send` and `send` ask for Session.send."""
         if not self.bare_name or not self.names:

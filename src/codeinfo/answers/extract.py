@@ -1,0 +1,355 @@
+"""The answer without a model: the best passages, quoted and cited, or a refusal where the files do not answer.
+
+Some questions say what their answer looks like. What a project is, its README or manifest says; what changed, its
+changelog; and how long, how many or when, a sentence that has a number beside the question's other words.
+
+Otherwise a refusal depends on two things. One is the question's own words, weighted by rarity: how many of them one of
+the best results has, in its text and in its name. The other is the confidence of the search, which knows the vectors. A
+question about something else shares only common words with the tree.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from codeinfo.answers.evidence import Evidence, Retrieval, cite, finder_of, focus_passage, quote_passages, spellings
+from codeinfo.errors import CodeInfoError
+from codeinfo.languages import file_kind
+from codeinfo.languages.manifests import kind_of_manifest
+from codeinfo.model import FileKind, Passage, Quality
+from codeinfo.operations.answers import Answer, AnswerUsage
+from codeinfo.search.boost import CHANGELOG
+from codeinfo.search.focus import Finder, LineKind, line_asked_for, line_kind
+from codeinfo.search.query import read_query
+from codeinfo.tokens import estimate_tokens, terms
+
+ReadFile = Callable[[str, int, int], Passage]  # lines of an indexed file
+
+PASSAGES = 3  # files quoted in an answer
+PASSAGE_CHARS, LATER_CHARS = 700, 500  # of the first, of each other: the lines that answer best
+LEAST_QUOTED = 0.5  # share of the question's words, weighted by rarity, relative to the passage that has most of them
+JUDGED = 3  # top results in which the question's words are looked up
+
+# Chosen on trees of the benchmark that are not those of the table in docs/answers.md: their own questions against those
+# of other projects, many of which both answer. On 9 trees the sum refuses none of 176 of the first and 45 % of the
+# second. It depends on how the confidence of a search is fitted: measure again when that changes.
+NAME_WEIGHT = 0.7  # of words in a file's or definition's name, relative to words in its text
+LEAST_SUPPORT = 1.0  # words and confidence combined
+LEAST_SUPPORT_UNSTATED = 1.4  # where no sentence states the measure that is asked for
+
+EXTRACTIVE = "No language model was used. These passages match the question best:"
+
+
+class Support(Struct, frozen=True):
+    """How well the best results support an answer; `absent` are words that none of them has, rare ones first."""
+
+    value: float
+    absent: tuple[str, ...]
+
+
+def extract(
+    question: str,
+    retrieval: Retrieval,
+    passages: Sequence[Passage],
+    documents: Sequence[Passage],
+    weights: Mapping[str, float],
+    read_file: ReadFile,
+) -> Answer:
+    """`passages` may be shown, `documents` only where they state the answer; `weights` are the question's words by
+    rarity."""
+    aim, query, finder = read_aim(question), read_query(question), finder_of(weights)
+    passages = [passage for passage in passages if aim.may_quote(passage)]
+    judged = [passage for passage in retrieval.passages if aim.may_quote(passage)][:JUDGED]
+    support = support_of(judged, weights, aim.frame)
+    quoted = _describe_project(retrieval.query, passages, documents, finder, read_file)
+    if not quoted:
+        more = [further for passage in passages for further in read_more(passage, read_file)] if aim.measure else []
+        places = aim.find_statements((*documents, *passages, *more), weights)
+        least = LEAST_SUPPORT_UNSTATED if aim.measure and not places else LEAST_SUPPORT
+        if passages and support.value + retrieval.quality.confidence >= least:
+            names = frozenset(name.lower() for name in query.names)
+            for passage in _choose_quoted(passages, names, weights, read_file)[: PASSAGES + 1 - len(places)]:
+                places.setdefault(passage, line_asked_for(query, passage.path, passage.start_line, passage.text))
+        quoted = [
+            focus_passage(passage, finder, LATER_CHARS if place else PASSAGE_CHARS, line)
+            for place, (passage, line) in enumerate(places.items())
+        ]
+    if not quoted:
+        return _build_refusal(question, passages, support, retrieval.quality)
+    chosen = Evidence().show(quoted)
+    return Answer(
+        question=question,
+        text=f"{EXTRACTIVE}\n\n{quote_passages(chosen)}",
+        kind="extractive",
+        status="ok",
+        citations=tuple(map(cite, chosen)),
+        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in chosen))),
+    )
+
+
+def _choose_quoted(
+    passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float], read_file: ReadFile
+) -> list[Passage]:
+    """The passages to quote: definitions that the question names come first, and the best file has two, since its
+    next one answers more often than another file's; passages with far fewer of the question's words than the others
+    are dropped, except for the best, which may say it in other words."""
+
+    def is_named(passage: Passage) -> bool:
+        return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
+
+    def count_words(passage: Passage) -> float:
+        return sum(map(weights.__getitem__, _words_in(f"{passage.path} {passage.symbol} {passage.text}", weights)))
+
+    first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
+    least = LEAST_QUOTED * max(map(count_words, first))
+    best, *others = first
+    candidates = (best, *read_more(best, read_file), *others)
+    return [one for one in candidates if one is passages[0] or is_named(one) or count_words(one) >= least]
+
+
+def read_more(passage: Passage, read_file: ReadFile) -> list[Passage]:
+    """The next good chunks of its file, unless that changed since the search."""
+    try:
+        return [read_file(f"{passage.root}/{passage.path}", *span) for span in passage.more]
+    except CodeInfoError:
+        return []
+
+
+def support_of(passages: Sequence[Passage], weights: Mapping[str, float], frame: frozenset[str]) -> Support:
+    """Words of the `frame` say how it is asked: no passage is expected to have them."""
+    if not (whole := sum(weights.values())):
+        return Support(0.0, ())
+    content = weights.keys() - frame
+    in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", content) for passage in passages]
+    in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", content) for passage in passages]
+    value = (_largest(in_text, weights) + NAME_WEIGHT * _largest(in_name, weights)) / whole
+    absent = sorted(content - set().union(*in_text), key=lambda word: -weights[word])
+    return Support(value, tuple(absent))
+
+
+def _words_in(text: str, words: Iterable[str]) -> set[str]:
+    text_terms = set(terms(text))
+    return {word for word in words if spellings(word) & text_terms}
+
+
+def _largest(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> float:
+    return max((sum(weights[word] for word in words) for words in word_sets), default=0.0)
+
+
+def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
+    text = "The indexed files do not seem to answer this"
+    if support.absent:
+        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
+    else:
+        text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
+    if passages:
+        text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
+    return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
+
+
+# --- what a project is -----------------------------------------------------------------------------------------------
+
+_README = re.compile(r"(?:.*/)?readme", re.IGNORECASE)
+_MARKUP = re.compile(r"<[^>]*>|!?\[(?P<label>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|[*_`]")
+_HEADING = re.compile(r"#{1,6} |={3,}\s*\Z")
+_DEFINITION = re.compile(r"\W*\w[\w.+-]*(?: [\w.()+-]+){0,3} (?:is|are) (?:an?|the)\b")
+_NO_PROSE = ("#", "- ", "* ", "+ ", "---", ">", "|", "=", "..", ":", "```", "[!", "![")
+_DESCRIPTION = re.compile(r"(?m)^[ \t]*\W?(?:\w+\.)?(?:description|summary)\W{1,8}\w.{15,}")
+_README_LINES = 80
+_LEAST_WORDS = 4  # of a sentence that describes a project
+
+
+def _describe_project(
+    query: str, passages: Sequence[Passage], documents: Sequence[Passage], finder: Finder, read_file: ReadFile
+) -> list[Passage]:
+    """The passages of the files that say it where the question is about the project, otherwise none."""
+    read = read_query(query)
+    set_up = [passage for passage in passages if read.is_set_up_by(passage.path)][:PASSAGES]
+    if not set_up and read.is_overview:
+        manifests = (one for one in documents if kind_of_manifest(one.path) and "/" not in one.path)
+        lines = ((one, _DESCRIPTION.search(one.text)) for one in manifests)
+        return [
+            focus_passage(one, finder, LATER_CHARS, one.text.count("\n", 0, line.start()))
+            for one, line in lines
+            if line
+        ][:1]
+    return [
+        _describe(passage, read_file).cut(PASSAGE_CHARS)
+        if file_kind(passage.path) is FileKind.DOCS
+        else focus_passage(passage, finder, PASSAGE_CHARS)
+        for passage in set_up
+    ]
+
+
+def _describe(passage: Passage, read_file: ReadFile) -> Passage:
+    """A README from the sentence on that says what it describes, below title, badges and notices."""
+    if not _README.match(passage.path):
+        return passage
+    head = read_file(f"{passage.root}/{passage.path}", 1, _README_LINES)
+    lines = head.text.split("\n")
+    plain = [_without_markup(line) for line in lines]
+    prose = [at for at, line in enumerate(lines) if line and not line.startswith(_NO_PROSE)]
+    start = next((at for at in prose if _DEFINITION.match(plain[at])), None)
+    if start is None:
+        title = next((at for at, line in enumerate(lines) if _HEADING.match(line)), 0)
+        start = next((at for at in prose if at > title and len(plain[at].split()) >= _LEAST_WORDS), title)
+    return replace(passage, start_line=start + 1, end_line=head.end_line, text="\n".join(lines[start:]))
+
+
+def _without_markup(text: str) -> str:
+    return _MARKUP.sub(lambda mark: mark["label"] or "", text)
+
+
+# --- what a question aims at -----------------------------------------------------------------------------------------
+
+_NUMBER_WORDS = (
+    "two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|sixty|ninety|"
+    "hundred|thousand|million|half|dozen|once|twice"
+)
+_NUMBER = rf"(?<![\w.#-])(?:\d[\d.,_]*[kKmM]?|(?:{_NUMBER_WORDS})\b)(?!\.\d)"
+_PERIOD = (
+    r"(?:[mµn]?s|(?:milli)?seconds?|minutes?|hours?|(?:business |working )?days?|nights?|weeks?|months?|quarters?"
+    r"|years?)\b"
+)
+_TIME = re.compile(
+    rf"{_NUMBER}[ -]?{_PERIOD}|\b(?:an?|one|every|each|per) (?:\w+ )?{_PERIOD}"
+    rf"|\b(?:hourly|daily|nightly|weekly|monthly|quarterly|yearly|annually)\b"
+    rf"|\bat (?:noon|midnight|(?:half past |quarter (?:to|past) )?{_NUMBER})|\d{{1,2}}:\d\d"
+    r"|\d{4}-\d\d|\b(?:next|same) (?:day|morning|week|month)|[=:] ?\d+(?:\.\d+)?\b"
+    r"|\b(?:on |every )(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
+    re.IGNORECASE,
+)
+_AMOUNT = re.compile(_NUMBER, re.IGNORECASE)
+_MEASURE = re.compile(
+    r"\b(?:how (?P<time>long|often|soon|fast|quick(?:ly)?|frequent(?:ly)?|old|late)|(?P<when>when|(?:at )?what time)"
+    r"|how (?:(?P<times>many times)|much|many|(?P<size>big|large|small|heavy|wide|tall|high|deep|far|expensive))"
+    r"|(?:what|which)(?: is| are)?(?: the)?(?: \w+)? (?:port|limit|maximum|minimum|number|price|size|default))\b",
+    re.IGNORECASE,
+)
+_CHANGE = re.compile(
+    r"\bwhat(?:'s| is| are| was| has| have|)(?: been)? (?:new|changed|different|added|removed|deprecated|fixed)\b"
+    r"|\b(?:change ?logs?|release notes|breaking changes?|changes? (?:in|of|since|between))\b"
+    r"|\b(?:when|since|(?:which|what) (?:version|release))\b.*"
+    r"\b(?:released?|added|removed|deprecated|introduced|renamed|dropped)\b",
+    re.IGNORECASE,
+)
+_CHANGE_WORDS = frozenset("change changed changes different new release released version versions notes".split())
+_VERSION = re.compile(r"\bv?(\d+(?:\.\d+)+)")
+_LINK_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)?\s*\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?\s*[,.:|]?\s*\Z")
+_MOST_LINKS = 0.8  # of a passage's lines: beyond, it is a table of contents
+_LONGEST_SENTENCE = 400  # characters: longer ones are tables and code
+_LEAST_STATED = 0.6  # share of the question's words, by rarity, in a sentence and the names of its place
+_NEAR_BEST = 0.8  # of the best sentence's share
+_LEAST_IN_SENTENCE = 0.3  # share in the sentence itself
+
+
+class Aim(Struct, frozen=True):
+    """What a question asks for beyond its words: a measure, which sentences state, or changes, which changelogs list.
+    No passage needs the words of the `frame`: "long" of "how long"."""
+
+    measure: re.Pattern[str] | None = None
+    asks_changes: bool = False
+    versions: tuple[str, ...] = ()
+    frame: frozenset[str] = frozenset()
+
+    @property
+    def kind(self) -> FileKind | None:
+        """Files of this kind may state the answer where the best results are others."""
+        return FileKind.DOCS if self.measure or self.asks_changes else None
+
+    def may_quote(self, passage: Passage) -> bool:
+        """Changelogs mention everything, and tables of contents name it: neither answers."""
+        lines = [line for line in passage.text.split("\n") if line.strip() and not line.startswith("#")]
+        links = sum(_LINK_ITEM.match(line) is not None for line in lines)
+        return (self.asks_changes or not is_changelog(passage.path)) and links <= _MOST_LINKS * len(lines)
+
+    def find_statements(self, passages: Sequence[Passage], weights: Mapping[str, float]) -> dict[Passage, int | None]:
+        """The passages that state what is asked for, at most `PASSAGES`, each with the line that does, best first."""
+        content = {word: weight for word, weight in weights.items() if word not in self.frame}
+        if not content and not self.versions:
+            return {}
+        distinct = {(passage.root, passage.path, passage.start_line): passage for passage in reversed(passages)}
+        candidates = [passage for passage in reversed(distinct.values()) if self.may_quote(passage)]
+        stated = [(passage, *found) for passage in candidates if (found := self._find_statement(passage, content))]
+        ranked = sorted(stated, key=lambda entry: -entry[1])[:PASSAGES]
+        return {passage: line for passage, share, line in ranked if share >= _NEAR_BEST * ranked[0][1]}
+
+    def _find_statement(self, passage: Passage, content: Mapping[str, float]) -> tuple[float, int | None] | None:
+        """The share of the words that its best statement has, and the line where that begins."""
+        names = _words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol} {passage.section}", content)
+
+        def share(words: set[str]) -> float:
+            return sum(map(content.__getitem__, words)) / sum(content.values()) if content else 1.0
+
+        if self.asks_changes:
+            places = [_find_version(version, passage) for version in self.versions]
+            in_text = share(names | _words_in(passage.text, content))
+            is_stated = None not in places if places else in_text >= _LEAST_STATED
+            return (in_text, next(iter(places), None)) if is_stated and is_changelog(passage.path) else None
+        statements = [
+            (share(words | names), -line)
+            for line, sentence in _sentences(passage)
+            if self.measure and self.measure.search(_without_markup(sentence))
+            if share(words := _words_in(sentence, content)) >= _LEAST_IN_SENTENCE
+        ]
+        best, line = max(statements, default=(0.0, 0))
+        return (best, -line) if best >= _LEAST_STATED else None
+
+
+def read_aim(question: str) -> Aim:
+    versions = tuple(match[1] for match in _VERSION.finditer(question))
+    if _CHANGE.search(question):
+        digits = {part for version in versions for part in version.split(".")}
+        return Aim(asks_changes=True, versions=versions, frame=_CHANGE_WORDS | digits)
+    if (asked := _MEASURE.search(question)) is None:
+        return Aim()
+    frame = frozenset(filter(None, (asked["time"], asked["size"], "times" if asked["times"] else None)))
+    return Aim(_TIME if asked["time"] or asked["when"] else _AMOUNT, frame=frozenset(map(str.lower, frame)))
+
+
+def is_changelog(path: str) -> bool:
+    name = path.rpartition("/")[2]
+    return file_kind(path) is FileKind.DOCS and any(map(CHANGELOG.match, (name, name.partition("-")[2])))
+
+
+def _find_version(version: str, passage: Passage) -> int | None:
+    """The line of the text that names it, 0 where the section does."""
+    pattern = re.compile(rf"(?<![\d.]){re.escape(version)}(?!\d)")
+    if (place := pattern.search(passage.text)) is not None:
+        return passage.text.count("\n", 0, place.start())
+    return 0 if pattern.search(passage.section) else None
+
+
+def _sentences(passage: Passage) -> Iterator[tuple[int, str]]:
+    """The sentences of a text with the line where each begins: wrapped lines of prose and comments are joined."""
+    is_prose = file_kind(passage.path) is FileKind.DOCS or bool(passage.section)
+    block: list[str] = []
+    lines = passage.text.split("\n")
+    for number, line in enumerate((*lines, "")):
+        bare = line.strip()
+        joins = is_prose or line_kind(line) is LineKind.COMMENT
+        begins = not bare or not joins or bare.startswith(("- ", "* ", "|", "#" if is_prose else "\0"))
+        if begins and block:
+            yield from _split_sentences(number - len(block), block)
+            block = []
+        if bare:
+            block.append(bare.lstrip("/#*;- ") if joins else bare)
+        if not joins and block:
+            yield from _split_sentences(number, block)
+            block = []
+
+
+def _split_sentences(first: int, block: Sequence[str]) -> Iterator[tuple[int, str]]:
+    text = "\n".join(block)
+    if len(text) <= _LONGEST_SENTENCE:
+        yield first, text
+        return
+    start = 0
+    for end in (*(match.end() for match in re.finditer(r"[.!?](?=\s)", text)), len(text)):
+        if 0 < end - start <= _LONGEST_SENTENCE:
+            yield first + text.count("\n", 0, start), text[start:end]
+        start = end + 1

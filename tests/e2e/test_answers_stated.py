@@ -1,0 +1,140 @@
+"""Answers without a model whose form the question says: measures, changes, and what a project is; with real indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from codeinfo.config import Config
+from codeinfo.engine import Engine
+from codeinfo.operations.answers import Answer, AskRequest
+
+FILES = {
+    "README.md": """# Lanterns
+
+[![build](https://example.org/badge.svg)](https://example.org)
+
+## Version 2 is out!
+
+We are happy to announce the second version of this handbook.
+
+The handbook is a collection of the rules of a small shop that sells lamps.
+""",
+    "pyproject.toml": '[project]\nname = "lanterns"\ndescription = "Rules of a small shop"\n',
+    "refunds.md": "# Refunds\n\nRefunds take five days. The money goes back to the card that was used.\n",
+    "shipping.md": """# Shipping
+
+- [Cost](#cost)
+- [Delivery](#delivery)
+
+## Cost
+
+Shipping costs 4.90 within the country.
+
+## Delivery
+
+Parcels arrive within two days. They must not weigh more than 30 kg.
+""",
+    "office.md": """# The office
+
+The office opens at nine. There are four meeting rooms. Every employee has 28 days of vacation. Backups of the
+calendar are made every night.
+""",
+    "contents.md": "".join(f"- [{name}]({name}.md)\n" for name in ("Refunds take", "Shipping cost", "Office opens")),
+    "CHANGELOG.md": """# Changelog
+
+## 2.0.1
+
+- Refunds take six days.
+
+## 2.0.0 (2024-05-01)
+
+- Refunds took ten days before.
+
+## 1.9.0
+
+- The office opens at eight.
+""",
+    "till.py": """class Till:
+    \"\"\"Takes money.\"\"\"
+
+    def close(self, drawer):
+        \"\"\"Count the coins of the drawer and lock it after 30 seconds.\"\"\"
+        return drawer.lock(timeout=30)
+""",
+}
+
+
+Ask = Callable[[str], Answer]
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    home, tree = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("tree") / "shop"
+    tree.mkdir()
+    for name, text in FILES.items():
+        (tree / name).write_text(text)
+    env = {"CODEINFO_HOME": str(home), "HOME": str(home)}
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree, env=env)) as engine:
+        yield lambda question: engine.answers.ask(AskRequest(question, (str(tree),)))
+
+
+@pytest.mark.parametrize(
+    ("question", "path", "words"),
+    [
+        ("how long do refunds take?", "refunds.md", "five days"),
+        ("how much does shipping cost?", "shipping.md", "4.90"),
+        ("how quickly do parcels arrive?", "shipping.md", "two days"),
+        ("how heavy may a parcel be?", "shipping.md", "30 kg"),
+        ("when does the office open?", "office.md", "at nine"),
+        ("how many meeting rooms are there?", "office.md", "four meeting rooms"),
+        ("how much vacation does an employee have?", "office.md", "28 days"),
+        ("how often are backups made?", "office.md", "every night"),
+        ("how long until the drawer is locked?", "till.py", "30 seconds"),
+        ("what is shop?", "README.md", "sells lamps"),
+        ("what is Lanterns?", "README.md", "sells lamps"),
+        ("what does this project do?", "README.md", "sells lamps"),
+        ("what changed in 2.0?", "CHANGELOG.md", "ten days"),
+        ("when was 2.0.0 released?", "CHANGELOG.md", "2024-05-01"),
+    ],
+)
+def test_the_passage_that_states_the_answer_is_quoted_first(ask: Ask, question: str, path: str, words: str) -> None:
+    answer = ask(question)
+    assert answer.status == "ok", answer.text
+    assert answer.citations[0].path == path
+    first = answer.text.partition("[1] ")[2].partition("\n\n[2] ")[0]
+    assert words in first
+    assert "announce" not in answer.text
+    assert "badge" not in answer.text
+
+
+@pytest.mark.parametrize("question", ["how long do refunds take?", "when does the office open?"])
+def test_neither_changelogs_nor_tables_of_contents_answer(ask: Ask, question: str) -> None:
+    assert {"CHANGELOG.md", "contents.md"}.isdisjoint(one.path for one in ask(question).citations)
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "how long is the warranty?",
+        "how many seats does the plane have?",
+        "when does the museum open?",
+        "how old must a driver be?",
+        "how much does a train ticket cost?",
+        "what is postgres?",
+        "what changed in 7.4?",
+    ],
+)
+def test_measures_of_something_else_are_refused(ask: Ask, question: str) -> None:
+    assert ask(question).status == "abstained"
+
+
+def test_a_project_without_a_readme_is_described_by_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "lanterns"\ndescription = "Rules of a small shop"\n')
+    (tmp_path / "till.py").write_text(FILES["till.py"])
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path)) as engine:
+        answer = engine.answers.ask(AskRequest("what is lanterns?", (str(tmp_path),)))
+    assert [one.path for one in answer.citations] == ["pyproject.toml"]
+    assert "Rules of a small shop" in answer.text
