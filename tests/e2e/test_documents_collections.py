@@ -477,7 +477,7 @@ def test_what_a_killed_add_leaves_is_listed_and_what_a_failed_one_leaves_is_remo
         raise how
 
     for how, left in ((Killed(), ["kept"]), (OSError("gone"), [])):
-        monkeypatch.setattr(engine_documents, "_drop_refused", die)
+        monkeypatch.setattr(engine_documents, "_mark_refusals", die)
         with pytest.raises(type(how)):
             add(facade, notes, name="kept")
         assert [one.name for one in facade.documents.list(DocsListRequest()).collections] == left

@@ -7,7 +7,7 @@ import hashlib
 import re
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -33,7 +33,6 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
-from codeinfo.index.line import find_edited
 from codeinfo.model import CRUMB, Hit, NextStep, Quality, Skip, to_run
 from codeinfo.models import Models
 from codeinfo.operations import documents as ops
@@ -43,7 +42,7 @@ from codeinfo.search.joined import Joined, Part
 from codeinfo.search.line import SearchOptions, search
 from codeinfo.search.query import STOP_WORDS
 from codeinfo.search.weights import DOCUMENTS
-from codeinfo.sources.read import FolderFiles
+from codeinfo.sources.walk import NEEDS_LIBRARY
 from codeinfo.store.layout import bytes_under
 from codeinfo.store.sqlite import SqliteStore, code_facts
 from codeinfo.tokens import terms, words
@@ -434,29 +433,42 @@ class DocumentOperations:
         if collection.fetched and not dry_run:
             own = collection.origin == "user" or self.collections.lists(collection)
             fetch(collection, index.source.home, self._indexes.config.trust.private_hosts, own=own)
-        try:
-            plan, skipped = _plan(index)
-        except NotFound as error:
-            if not dry_run:
-                raise
-            return ops.SyncReport(collection.id, collection.name, ops.SyncPlan(), True, notes=(str(error),))
+        before = _hashes(index.live_store())
         if dry_run:
-            is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
-            notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
-            skipped = tuple(skip for skip in skipped if skip.matters)
-            return ops.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
+            return self._preview(index, before)
         fresh = index.refresh(by_content=True, progress=progress)
-        refused = {skip.path for skip in fresh.report.skipped if skip.rule == "refused"}
         return ops.SyncReport(
             collection=collection.id,
             name=collection.name,
-            plan=_drop_refused(plan, refused),
+            plan=_plan(before, _hashes(fresh.store)),
             documents=fresh.report.files,
             chunks=fresh.report.chunks,
             skipped=_mark_refusals(fresh.report.skipped),
             notes=fresh.report.notes,
             took_ms=round(1000 * (time.monotonic() - started), 1),
         )
+
+    def _preview(self, index: CollectionIndex, before: Mapping[str, str]) -> ops.SyncReport:
+        """What a sync would do to the documents as they are here now."""
+        collection, store = index.source.collection, index.live_store()
+        rows = store.manifest() if store is not None else {}
+        try:
+            files, walked = index.source.walk(store, by_content=True)
+        except NotFound as error:
+            return ops.SyncReport(collection.id, collection.name, ops.SyncPlan(), True, notes=(str(error),))
+        loaded = ((file.path, content) for file, content in files.load(walked.files))
+        after = {path: content.sha256 for path, content in loaded if not isinstance(content, Skip)}
+        refused = {path for path, row in rows.items() if not row.language and after.get(path) == row.sha256}
+        kept = {
+            skip.path: before[skip.path]
+            for skip in walked.skipped
+            if skip.rule == NEEDS_LIBRARY and skip.path in before
+        }
+        plan = _plan(before, {path: sha256 for path, sha256 in after.items() if path not in refused} | kept)
+        is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
+        notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
+        skipped = tuple(skip for skip in walked.skipped if skip.matters)
+        return ops.SyncReport(collection.id, collection.name, plan, True, skipped=skipped, notes=notes)
 
     def list(self, request: ops.DocsListRequest) -> ops.DocsListResponse:
         chosen, notes = self.collections.find(Path(request.path), request.collections)
@@ -472,7 +484,7 @@ class DocumentOperations:
             store = index.live_store()
             if store is None:
                 return about
-            _, changes = index.find_pending()
+            changes = index.find_pending()
             state = "stale" if changes is None or changes else "ready"
         except CodeInfoError:
             return replace(about, state="missing")
@@ -666,22 +678,17 @@ def _document_path(document: str) -> str:
     return path
 
 
-def _plan(index: CollectionIndex) -> tuple[ops.SyncPlan, tuple[Skip, ...]]:
-    """What a sync would do now, and what it would leave out."""
-    walked, changes = index.find_pending(by_content=True)
-    store = index.live_store()
-    if changes is None or store is None:
-        return ops.SyncPlan(added=tuple(file.path for file in walked.files)), walked.skipped
-    changed = tuple(file.path for file in find_edited(FolderFiles(index.root), store, changes.suspects))
-    same = changes.unchanged + len(changes.suspects) - len(changed)
-    plan = ops.SyncPlan(tuple(file.path for file in changes.added), changed, changes.removed, same)
-    return plan, walked.skipped
+def _hashes(store: SqliteStore | None) -> dict[str, str]:
+    """The documents of an index, without those that are refused, by path."""
+    rows = store.manifest().values() if store is not None else ()
+    return {row.path: row.sha256 for row in rows if row.language}
 
 
-def _drop_refused(plan: ops.SyncPlan, refused: set[str]) -> ops.SyncPlan:
-    added = tuple(path for path in plan.added if path not in refused)
-    changed = tuple(path for path in plan.changed if path not in refused)
-    return replace(plan, added=added, changed=changed)
+def _plan(before: Mapping[str, str], after: Mapping[str, str]) -> ops.SyncPlan:
+    same = before.keys() & after.keys()
+    changed = tuple(sorted(path for path in same if before[path] != after[path]))
+    added, removed = tuple(sorted(after.keys() - before)), tuple(sorted(before.keys() - after))
+    return ops.SyncPlan(added, changed, removed, len(same) - len(changed))
 
 
 def _mark_refusals(skipped: tuple[Skip, ...]) -> tuple[Skip, ...]:

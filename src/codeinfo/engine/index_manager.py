@@ -292,11 +292,11 @@ class IndexManager:
 
     # --- what changed ---
 
-    def find_pending(self, *, by_content: bool = False) -> tuple[Walk, Changes | None]:
+    def find_pending(self) -> Changes | None:
         """What the next run would do; None if it would rebuild everything."""
-        return self.look(by_content)[1:]
+        return self.look(by_content=False)[2]
 
-    def look(self, by_content: bool) -> Look:
+    def look(self, *, by_content: bool) -> Look:
         files, walked = self.source.walk(self.live_store(), by_content=by_content)
         store = self.live_store()
         plain = Walk(walked.files, walked.skipped)
@@ -489,7 +489,7 @@ class _Refresh(Struct, frozen=True):
         """Files with events are compared by content."""
         index = self.index
         found = self._look_at_events(self.since, state) if self.since else None
-        files, walked, changes = found or index.look(self.by_content)
+        files, walked, changes = found or index.look(by_content=self.by_content)
         if self.since is not None and changes is not None and index.open_store is not None:
             touched = [file for file in walked.files if file.path in self.since[1].files]
             changes = add_edited(files, index.open_store, changes, touched)

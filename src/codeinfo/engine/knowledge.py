@@ -277,7 +277,7 @@ def _key(hit: Hit) -> tuple[str, str, int]:
 
 def _count_changed(index: IndexManager, store: SqliteStore) -> int:
     """The files that differ from the index. A different time is only a hint: the content decides."""
-    _, changes = index.find_pending()
+    changes = index.find_pending()
     if not changes:
         return 0
     edited = find_edited(FolderFiles(index.root), store, changes.suspects)

@@ -53,7 +53,7 @@ def status(index: IndexManager) -> IndexStatus:
         store = index.live_store()
         if store is None:
             return IndexStatus(str(index.root), "missing", str(location))
-        _, changes = index.find_pending()
+        changes = index.find_pending()
         meta, counts, (shared, kept) = store.meta(), store.counts(), store.count_shared()
         complete = is_complete(store)
     except IndexDamaged as damage:
