@@ -16,10 +16,9 @@ from codeinfo.answers.evidence import Retrieval, fence, format_passages, halve, 
 from codeinfo.answers.extract import extract
 from codeinfo.answers.loop import Research
 from codeinfo.answers.model import fill_prompt
-from codeinfo.answers.write import stats_block, strip_stats
+from codeinfo.answers.write import strip_stats
 from codeinfo.errors import ProviderError
 from codeinfo.model import Passage, Quality
-from codeinfo.operations.answers import AnswerUsage
 from codeinfo.ports import Message, ToolCall
 
 # --- tools --------------------------------------------------------------------------------------------------------
@@ -98,9 +97,8 @@ def test_an_endpoint_that_refuses_tools_is_asked_without() -> None:
 # --- what is shown ------------------------------------------------------------------------------------------------
 
 
-def test_thinking_and_imitated_statistics_are_taken_out() -> None:
-    block = stats_block(AnswerUsage(2, 10, 20), 1500)
-    scenario = Scenario([FIVE[:2]], replies=[f"<think>let me see</think>The total [1].\n\n{block}"])
+def test_thinking_is_taken_out() -> None:
+    scenario = Scenario([FIVE[:2]], replies=["<think>let me see</think>The total [1]."])
     reply = scenario.ask()
     assert reply.text == "The total [1]."
     assert "".join(scenario.texts).strip() == reply.text

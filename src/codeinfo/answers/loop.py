@@ -131,7 +131,10 @@ def _research(question: str, history: Messages, resources: Resources, listener: 
         found.rounds[-1] = replace(found.rounds[-1], items=list_graded(graded), average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
             return
-        _check_reserve(found.evidence, resources)
+        # Another search must leave enough tokens to write the answer.
+        chars = min(resources.filter.policy.max_chars, sum(len(passage.text) for passage in found.evidence.kept))
+        reply_tokens = resources.settings.reply_tokens + QUERY_TOKENS
+        resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply_tokens)
         query = next_query(question, verdict, found, resources)
 
 
@@ -182,13 +185,6 @@ def next_query(question: str, verdict: str, found: Research, resources: Resource
         return question
     found.missing.append(str(reply["missing"]).strip())
     return str(reply["query"])
-
-
-def _check_reserve(evidence: Evidence, resources: Resources) -> None:
-    """Another search must leave enough tokens to write the answer."""
-    chars = min(resources.filter.policy.max_chars, sum(len(passage.text) for passage in evidence.kept))
-    reply = resources.settings.reply_tokens + QUERY_TOKENS
-    resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply)
 
 
 def _payload(found: Research, resources: Resources) -> tuple[Passage, ...]:

@@ -1,11 +1,11 @@
-"""Writing the answer: the model's reply, streamed, without reasoning or statistics, its citations checked.
+"""Writing the answer: the model's reply, streamed, without reasoning, its citations checked.
 
 Citations are checked against what was retrieved: the number, the file, the lines, the words. A claim is a sentence. An
 invented number is removed; a citation that does not support its claim is marked, so that readers see which part of an
 answer is not verified.
 
-Answers for people end with usage statistics. Models imitate that block when they see it in the history, so it is
-removed there, even if its emoji was mis-decoded. This works line by line: no pattern here takes more than linear time.
+Answers for people may end with usage statistics. Models imitate that block when they see it in the history, so it is
+removed there, even if its emoji was mis-decoded. No pattern here takes more than linear time.
 """
 
 from __future__ import annotations
@@ -276,40 +276,22 @@ def stats_block(usage: AnswerUsage, took_ms: float) -> str:
 
 
 def strip_stats(text: str) -> str:
+    """The text without statistics blocks, each with the rule above it."""
     if TITLE not in text:
         return text
-    block = StatsFilter()
-    lines = [kept for line in text.split("\n") for kept in block.push(line)]
-    return "\n".join([*lines, *block.flush()]).rstrip()
-
-
-class StatsFilter:
-    """Takes lines one by one and returns those that are not part of a statistics block."""
-
-    def __init__(self) -> None:
-        self._held: list[str] = []  # a rule and the blank lines after it, until what follows is known
-        self._inside = False
-
-    def push(self, line: str) -> list[str]:
+    lines: list[str] = []
+    inside = False
+    for line in text.split("\n"):
         if is_title(line):
-            self._held, self._inside = [], True
-            return []
-        if self._inside and (not line.strip() or line.lstrip(" -*•").startswith(_LABELS)):
-            return []
-        self._inside = False
-        before = self._held
-        if line.strip() == _RULE:
-            self._held = [line]
-            return before
-        if before and not line.strip():
-            before.append(line)
-            return []
-        self._held = []
-        return [*before, line]
-
-    def flush(self) -> list[str]:
-        held, self._held = self._held, []
-        return held
+            inside, above = True, len(lines)
+            while above and not lines[above - 1].strip():
+                above -= 1
+            if above and lines[above - 1].strip() == _RULE:
+                del lines[above - 1 :]
+        elif not inside or (line.strip() and not line.lstrip(" -*•").startswith(_LABELS)):
+            inside = False
+            lines.append(line)
+    return "\n".join(lines).rstrip()
 
 
 def is_title(line: str) -> bool:
@@ -415,9 +397,7 @@ class LiveAnswer:
         self._thinking = ThinkFilter()
         self._checker = checker
         self._emit = emit
-        self._stats = StatsFilter()
-        self._waiting = ""  # the unfinished part of a line
-        self._begun = False  # part of the current line was already shown
+        self._waiting = ""  # the unfinished line or sentence
         self._parts: list[str] = []
 
     @property
@@ -425,37 +405,18 @@ class LiveAnswer:
         return "".join(self._parts).strip()
 
     def feed(self, text: str) -> None:
-        self._take(self._thinking.feed(text))
+        self._waiting += self._thinking.feed(text)
+        end = self._waiting.rfind("\n") + 1
+        if not end and len(self._waiting) > _LONG_LINE and not self._waiting.lstrip().startswith("`"):
+            *_, rest = claims(self._waiting)
+            if rest.strip() and not rest.lstrip().startswith("["):  # a citation may still follow the full stop
+                end = len(self._waiting) - len(rest)
+        self._show(self._waiting[:end])
+        self._waiting = self._waiting[end:]
 
     def finish(self) -> None:
-        self._take(self._thinking.flush())
-        if self._begun:
-            self._show(self._waiting)
-        else:
-            last = [*self._stats.push(self._waiting), *self._stats.flush()]
-            self._show("\n".join(last))
+        self._show(self._waiting + self._thinking.flush())
         self._waiting = ""
-
-    def _take(self, text: str) -> None:
-        *lines, self._waiting = (self._waiting + text).split("\n")
-        for line in lines:
-            self._line(line)
-        if len(self._waiting) > _LONG_LINE and not self._waiting.lstrip().startswith("`"):
-            *done, rest = claims(self._waiting)
-            if done and rest.strip() and not rest.lstrip().startswith("["):  # a citation may still follow the full stop
-                for held in () if self._begun else self._stats.flush():  # before such a line: no statistics
-                    self._show(held + "\n")
-                self._begun = True
-                self._show("".join(done))
-                self._waiting = rest
-
-    def _line(self, line: str) -> None:
-        if self._begun:
-            self._show(line + "\n")
-            self._begun = False
-            return
-        for kept in self._stats.push(line):
-            self._show(kept + "\n")
 
     def _show(self, text: str) -> None:
         if text := _PASSAGE_MARK.sub("", text):
