@@ -496,7 +496,8 @@ class Commands(click.Group):
             meant = shlex.join(("codeinfo", *self.prefix.split(), near, *args[1:]))
             hints = [f"Did you mean `{meant}`?"] if near else []
             if not self.prefix and not (near and args[1:]):  # a single word may be a query
-                hints.append(f"To search for it: `{shlex.join(('codeinfo', 'search', *args))}`")
+                words = (word for word in args if word != "--help")
+                hints.append(f"To search for it: `{shlex.join(('codeinfo', 'search', *words))}`")
             ctx.fail(" ".join((f"No such command {args[0]!r}.", *hints)))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -564,17 +565,9 @@ _override = click.option("--set", "settings", **OVERRIDE)
     metavar="[COMMAND]",
     shell_complete=lambda context, _, typed: [name for name in cli.list_commands(context) if name.startswith(typed)],
 )
-@click.pass_context
-def help_(ctx: click.Context, words: tuple[str, ...]) -> None:
+def help_(words: tuple[str, ...]) -> None:
     """Show the help of a command, or this list."""
-    found: click.Command = cli
-    within = ctx.find_root()
-    rest = list(words)
-    while rest and isinstance(found, click.Group):
-        name, sub, rest = found.resolve_command(within, rest)
-        assert sub is not None  # or resolve_command has failed
-        within, found = click.Context(sub, info_name=name, parent=within), sub
-    click.echo(found.get_help(within))
+    cli.main([*words, "--help"], prog_name="codeinfo", standalone_mode=False)
 
 
 @cli.group()

@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -555,45 +555,31 @@ def doctor(engine: Engine, request: DoctorRequest) -> DoctorReport:
 
 def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float = PATIENCE_S) -> DoctorReport:
     """The report, with a check, run in parallel, that the server starts in an empty folder."""
-    command, pipe = [sys.executable, "-m", "codeinfo", "mcp"], subprocess.PIPE
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile() as errors, ThreadPoolExecutor(1) as pool:
-        until = time.monotonic() + patience_s
-        server = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, stderr=errors)
+    with ThreadPoolExecutor(1) as pool:
+        check = pool.submit(_check_server, patience_s)
+        report = examine()
+        return replace(report, checks=(*report.checks, check.result()))
+
+
+def _check_server(patience_s: float) -> Check:
+    calls = (("initialize", _HELLO), ("tools/list", {}))
+    messages = [{"jsonrpc": "2.0", "id": at, "method": name, "params": given} for at, (name, given) in enumerate(calls)]
+    written = "".join(json.dumps(message) + "\n" for message in messages)
+    command, started = [sys.executable, "-m", "codeinfo", "mcp"], time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
         try:
-            greeted = pool.submit(_greet, server)
-            report = examine()
-            check = _server_check(greeted, until, patience_s, errors)
-        finally:
-            server.kill()  # one that hangs is ended, which ends the reading
-            server.communicate()
-        return replace(report, checks=(*report.checks, check))
-
-
-def _server_check(greeted: Future[str], until: float, patience_s: float, errors: IO[bytes]) -> Check:
+            server = subprocess.run(
+                command, cwd=folder, input=written, capture_output=True, text=True, timeout=patience_s, check=False
+            )
+        except subprocess.TimeoutExpired:
+            again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
+            return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
     try:
-        return Check("mcp", "ok", greeted.result(max(0.0, until - time.monotonic())))
-    except TimeoutError:
-        again = "Try again when the machine is less busy, or run `codeinfo mcp` by hand"
-        return Check("mcp", "warn", f"the server was not ready within {patience_s:g} s", again)
-    except (OSError, ValueError, KeyError):
-        errors.seek(0)
-        output = errors.read().decode("utf-8", "replace").strip().splitlines()
-        return Check("mcp", "fail", output[-1] if output else "the server did not answer", "Run `codeinfo mcp` by hand")
-
-
-def _greet(server: subprocess.Popen[bytes]) -> str:
-    started = time.monotonic()
-    hello = _ask(server, 1, "initialize", _HELLO)
-    took = time.monotonic() - started
-    tools = _ask(server, 2, "tools/list", {})["tools"]
-    return f"protocol {hello['protocolVersion']}, {len(tools)} tools, ready after {took:.1f} s"
-
-
-def _ask(server: subprocess.Popen[bytes], number: int, method: str, params: dict[str, Any]) -> dict[str, Any]:
-    assert server.stdin is not None
-    assert server.stdout is not None
-    message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-    server.stdin.write(json.dumps(message).encode() + b"\n")
-    server.stdin.flush()
-    result: dict[str, Any] = json.loads(server.stdout.readline())["result"]
-    return result
+        hello, listed = (json.loads(line)["result"] for line in server.stdout.splitlines())
+    except (ValueError, KeyError):
+        problem = (server.stderr.strip() or "the server did not answer").splitlines()[-1]
+        return Check("mcp", "fail", problem, "Run `codeinfo mcp` by hand")
+    took_s = time.monotonic() - started
+    return Check(
+        "mcp", "ok", f"protocol {hello['protocolVersion']}, {len(listed['tools'])} tools, ready after {took_s:.1f} s"
+    )
