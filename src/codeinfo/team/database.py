@@ -364,6 +364,12 @@ class TeamDatabase:
                     f"the team store at {self.address} was restored only in part",
                     "Restore the backup into an empty database: pg_restore --single-transaction",
                 )
+            if made and known[0].number not in made:
+                raise UsageError(
+                    f"the team store at {self.address} has schema {max(made)}, which this CodeInfo no longer upgrades",
+                    f"Start a CodeInfo of schema {known[0].number} on it once, then this one",
+                    code="STORE_TOO_OLD",
+                )
             for migration in known:
                 if migration.number not in made:
                     if _WITH_JOBS in migration.statements:
