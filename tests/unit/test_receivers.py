@@ -59,6 +59,125 @@ CASES = {
         {"Cart.cs:4", "Use.cs:4"},
         0,
     ),
+    "variables of Swift inside of properties": (
+        {
+            "Rule.swift": "struct Rule {\n    static let first = Rule { cart in\n        let total = cart.sum\n"
+            "        return total + 1\n    }\n    var shown: Int {\n"
+            "        guard let total = Int(name) else { return 0 }\n        return total\n    }\n"
+            "    let name: String\n}\n",
+            "Cart.swift": "struct Cart {\n    let total: Int\n    func go() { print(total) }\n}\n",
+        },
+        "total",
+        {"Cart.swift:3"},
+        0,
+    ),
+    "types of Swift in their forms": (
+        {
+            "Cart.swift": "protocol Priced {\n    func total()\n}\n",
+            "Other.swift": "class Other {\n    func total() {}\n}\n",
+            "Use.swift": "class Use {\n    let some: any Priced\n    let many: [Priced]\n"
+            "    func find() -> Priced? { nil }\n"
+            "    func use() {\n        some.total()\n        for one in many { one.total() }\n"
+            "        if let found = find() {\n            found.total()\n        }\n"
+            "        guard let here = find() else { return }\n        here.total()\n    }\n}\n",
+        },
+        "Priced.total",
+        {"Use.swift:6", "Use.swift:7", "Use.swift:9", "Use.swift:12"},
+        0,
+    ),
+    "a parameter of a closure of Swift called like its receiver": (
+        {
+            "Cart.swift": "struct State {\n    var total: Int\n}\nstruct Locked<Value> {\n    func read() {}\n}\n",
+            "Use.swift": "class Use {\n    let state = Locked(State(total: 0))\n    func use() {\n"
+            "        state.read { state in\n            state.total = 1\n        }\n    }\n}\n",
+        },
+        "total",
+        {"Use.swift:5 ?"},
+        0,
+    ),
+    "a variable of Swift passed to its own method": (
+        {
+            "Use.swift": "class Use {\n    let state = Locked()\n    func use() {\n        state.read { state in\n"
+            "            print(state)\n        }\n        switch self {\n        case let .open(state): print(state)\n"
+            "        }\n    }\n}\n",
+        },
+        "state",
+        {"Use.swift:4"},
+        0,
+    ),
+    "what extensions of Swift add to containers, and protocols ask of them": (
+        {
+            "Cart.swift": "struct Cart {}\nprotocol Counted {\n    var count: Int { get }\n}\n"
+            "extension Collection<Cart> {\n    var total: Int { 1 }\n}\nextension Array: Counted {}\n",
+            "Other.swift": "struct Other {\n    let total: Int\n}\n",
+            "Use.swift": "func use(carts: [Cart], other: Array<Cart>) {\n    print(carts.total)\n"
+            "    print(carts.count, other.count)\n}\n",
+        },
+        "Cart.swift::Collection.total",
+        set(),
+        1,
+    ),
+    "members that an attribute of Swift adds": (
+        {
+            "Locked.swift": "@dynamicMemberLookup\nstruct Locked<Value> {}\n\nstruct State {\n    var total: Int\n}\n",
+            "Use.swift": "func use(state: Locked<State>) {\n    print(state.total)\n}\n",
+        },
+        "State.total",
+        {"Use.swift:2 ?"},
+        0,
+    ),
+    "strings of Swift that start like a comment": (
+        {
+            "Cart.swift": 'class Cart {\n    func open() { take("/*") }\n    func total() { take("*/") }\n}\n'
+            "class Other {\n    func total() {}\n}\n",
+            "Use.swift": "func use(cart: Cart) {\n    cart.total()\n}\n",
+        },
+        "Cart.total",
+        {"Use.swift:2"},
+        0,
+    ),
+    "methods added to strings": (
+        {
+            "Text.swift": "extension String {\n    func slug() -> String { self }\n}\n",
+            "Use.swift": 'func use() {\n    print("a b".slug())\n}\n',
+            "Text.kt": "package shop\n\nfun String.slug() = this\n",
+            "Use.kt": 'package shop\n\nfun use() = "a b".slug()\n',
+            "Cart.kt": "package shop\n\nclass Cart {\n    fun slug() = 1\n}\n",
+        },
+        "slug",
+        {"Use.swift:2", "Use.kt:3"},
+        0,
+    ),
+    "records of C#": (
+        {
+            "Item.cs": "namespace Shop;\npublic record Item(int Id, string Name);\npublic record Other(int Id);\n",
+            "Use.cs": "using Shop;\nclass Use\n{\n    int Run(Item item) => item.Id;\n"
+            "    int Far(Other other) => other.Id;\n}\n",
+        },
+        "Item.Id",
+        {"Use.cs:4"},
+        0,
+    ),
+    "arguments of Kotlin by name": (
+        {
+            "Cart.kt": "package shop\n\nclass Cart(val title: String) {\n    class Item(val title: String)\n}\n",
+            "Use.kt": "package shop\n\nclass Use {\n    fun make(title: String) = Cart(title = title)\n"
+            '    fun use() {\n        make(title = "a")\n        Cart.Item(title = "b")\n    }\n}\n',
+        },
+        "title",
+        {"Use.kt:4", "Use.kt:7"},
+        0,
+    ),
+    "a variable of Go made by the package of its name": (
+        {
+            "go.mod": "module shop\n\ngo 1.22\n",
+            "cart/cart.go": "package cart\n\nfunc New() int { return 1 }\n",
+            "use.go": 'package main\n\nimport "shop/cart"\n\nfunc main() {\n\tcart := cart.New()\n\tprint(cart)\n}\n',
+        },
+        "New",
+        {"use.go:6"},
+        0,
+    ),
     "a cast inside of a value": (
         {
             "cart.ts": "export class Cart {\n  total() {}\n}\n",

@@ -37,6 +37,7 @@ from codeinfo.graph.scopes import (
     find_imported_from,
     find_local,
     find_member,
+    find_members_of_containers,
     find_parts,
     has_accessors,
     holds_object,
@@ -97,6 +98,8 @@ _BEFORE_TYPE = r"(?:\bnew |\bis |\bas |\btypeof\(|<)"
 # `isinstance(x, Cart)`, `x instanceof Cart`, `x is Cart`; {0} is the value.
 _CHECK = r"\bisinstance\({0}, *([\w.]+)\)|(?<![\w.>]){0}\)? (?:instanceof|is) (?:not )?\\?([A-Z][\w.\\]*)"
 _EXTENDED = re.compile(r"(\w+)(?:\.Companion)?(?:<.*>)?[?)]*\.\Z")  # `fun <T> Set<T>.`
+# A function that is passed to a method of a value has a parameter called like it.
+_OWN_PARAMETER = r"(?<![\w.$]){0}[?!]?\.[\w.]+\s*(?:\([^()]*\))?\s*[({{]+\s*[|(]*\s*{0}\b"
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
 
@@ -192,6 +195,11 @@ def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
     """The local variables that a name without a receiver means. In Java they are not called, and in `var total =
     total(cart)` the one that is being bound does not hide the function."""
     rows = find_local(index, unit, use.name, use)
+    if rows and all(row.line == use.line < row.end for row in rows):  # `state.read { state in`: the outer one as well
+        text = index.lines(unit.facts.file_id).get(use.line, "")
+        if re.search(_OWN_PARAMETER.format(re.escape(use.name)), text):
+            rows = find_local(index, unit, use.name, use, before=True)
+            rows = [row for row in rows if row.line < use.line]
     if use.role != "call" or not rows:
         return rows
     own_value = re.compile(rf"(?<![\w.$]){re.escape(use.name)}\(")
@@ -375,9 +383,9 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
 
 def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if use.receiver.startswith(LITERAL):
-        return _resolve_quoted(index, unit, use)
+        return _resolve_literal(index, unit, use)
     first = _AFTER_FIRST.sub("", use.receiver)
-    rows = find_local(index, unit, first, use, before=True)
+    rows = _find_receiver(index, unit, first, use)
     owners = _find_owners(index, unit, use, rows)
     if extension := _resolve_extension(index, unit, use, owners):
         return extension
@@ -395,7 +403,13 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         found = _resolve_member(index, owners, use.name)
         if not found.symbols and use.role == "call" and (added := _find_extension_methods(index, unit, use, owners)):
             return Resolution(added)
+        if not found.symbols and any(isinstance(one, Many) for one in owners):
+            found = _UNKNOWN if find_members_of_containers(index, unit, use.name) else found
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
+    maker, _, made = use.receiver.removesuffix(_KEYED).rpartition(".")
+    called = resolve(index, unit, replace(use, name=made, receiver=maker, role="call")).symbols
+    if called and all((one := index.definition(symbol)) is not None and one.is_function for symbol in called):
+        return _OTHER  # the name of an argument
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
     types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
     if not owners and unit.facts.rules.names.inline_modules:  # a variant of Rust: `Shape::Round { size: 3 }`
@@ -426,6 +440,15 @@ def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners
         if not own or name in own or not index.files_defining(name):
             found.append(one)
     return tuple(found) if len(set(found)) <= _MOST_MEANT else ()
+
+
+def _resolve_literal(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    """What is called on a string, where code may add to strings; otherwise what the string names."""
+    rules = unit.facts.rules.names
+    if not rules.extensions and not rules.imports_open:
+        return _resolve_quoted(index, unit, use)
+    found = _resolve_with_receiver(index, unit, replace(use, receiver=f"String{use.receiver.removeprefix(LITERAL)}"))
+    return found if found.symbols or use.receiver != LITERAL else _OTHER
 
 
 def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -504,7 +527,7 @@ def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Ro
 
 def receiver_types(index: CodeIndex, unit: Unit, use: Reference) -> list[SymbolId]:
     """The types that the receiver of a use stands for, as far as they are known."""
-    rows = find_local(index, unit, _AFTER_FIRST.sub("", use.receiver), use, before=True)
+    rows = _find_receiver(index, unit, _AFTER_FIRST.sub("", use.receiver), use)
     return [one for one in _find_owners(index, unit, use, rows) if isinstance(one, SymbolId)]
 
 
@@ -537,11 +560,16 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
 
 
 def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
-    """In C++ aliases and macros add members; in PHP a trait uses what its classes have, a value may be of a subclass of
-    its type, and a closure may be bound to another object."""
+    """In C++ aliases and macros add members, in Swift an attribute does; in PHP a trait uses what its classes have, a
+    value may be of a subclass of its type, and a closure may be bound to another object."""
     definition, rules = index.definition(owner), index.graph.files[owner.path].rules
     if definition is None or rules.imports.headers or rules.names.open_traits:
         return False
+    if rules.names.extensions and rules.names.open_types:
+        lines = index.lines(index.graph.files[owner.path].file_id)
+        above = range(max(definition.start_line - 2, 1), definition.start_line + 1)
+        if any("@dynamicMemberLookup" in lines.get(at, "") for at in above):
+            return False
     if rules.names.default_exports and not definition.is_type:  # an object that any code may add to
         return False
     parts = [part for one in find_parts(index, owner) if (part := index.definition(one))]
@@ -611,6 +639,15 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
     return _follow_attributes(index, current, rest, unit, use)
 
 
+def _find_receiver(index: CodeIndex, unit: Unit, name: str, use: Reference) -> list[Row]:
+    """What binds the first name of a receiver. A line may bind it to what is made from its old value, as in `x =
+    f(x.next())` and `cart := cart.New()`."""
+    rows = find_local(index, unit, name, use, before=True)
+    here = [row.text for row in rows if row.line == use.line and row.mark != ":"]
+    is_old = any(re.search(rf"(?<![\w$.]){re.escape(name)}\.", text) for text in here)
+    return [row for row in rows if row.line < use.line] if is_old else rows
+
+
 def _binds_this(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool:
     """Whether a variable is called `this`, as in Rust: `let this = self.clone()`."""
     return name == "this" and bool(find_local(index, unit, name, use, before=True))
@@ -635,13 +672,8 @@ def _own_object(unit: Unit, within: str) -> Sequence[ModuleId]:
 
 def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
     """The value of a local variable comes first, since it hides the rest."""
-    rows = find_local(index, unit, name, use, before=True)
-    if rows:
-        # A line may bind a name to what is made from its old value: `x = f(x.next())`.
-        here = [row.text for row in rows if row.line == use.line and row.mark != ":"]
-        is_old = any(re.search(rf"(?<![\w$.]){re.escape(name)}\.", text) for text in here)
-        valid = [row for row in rows if row.line < use.line] if is_old else rows
-        return _called_or_indexed(index, _evaluate_rows(index, unit, valid, use.line), called)
+    if rows := _find_receiver(index, unit, name, use):
+        return _called_or_indexed(index, _evaluate_rows(index, unit, rows, use.line), called)
     if made := _evaluate_argument(index, unit, name, called, use) or _evaluate_import(index, unit, name, called, use):
         return made
     found = resolve_bare(index, unit, name, use.within)

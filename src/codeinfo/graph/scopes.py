@@ -628,7 +628,17 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
     own = next((own for one in lineage(index, owner) if (own := find_own_member(index, one, name))), [])
+    if own and _is_part(index, whole_type(index, owner)):  # a type from outside has what our protocol asks of it
+        own = [one for one in own if not _is_requirement(index, one)]
     return own or _find_accessed(index, owner, name) or _find_added(index, owner, name)
+
+
+def _is_requirement(index: CodeIndex, member: SymbolId) -> bool:
+    """Whether a protocol of Swift asks for a member; what an extension adds lies outside of it."""
+    definition, owner = index.definition(member), index.definition(member.owner)
+    if definition is None or owner is None or owner.kind != "protocol":
+        return False
+    return owner.start_line <= definition.start_line <= owner.end_line
 
 
 def has_accessors(unit: Unit) -> bool:
@@ -674,6 +684,20 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
         ]
 
     return index.memo.once(("added", owner, name), find)
+
+
+def find_members_of_containers(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
+    """What extensions of Swift add to types from outside, as those of containers are: `extension Collection<Cart>`."""
+    rules = unit.facts.rules.names
+    if not rules.extensions or not rules.open_types:
+        return []
+
+    def find() -> Sequence[SymbolId]:
+        units = map(index.unit, sorted(index.files_defining(name)))
+        members = (SymbolId(one.facts.path, found.qualified) for one in units for found in one.by_name.get(name, ()))
+        return [one for one in members if _is_part(index, whole_type(index, one.owner))]
+
+    return index.memo.once(("of containers", name), find)
 
 
 def find_extension_methods(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:

@@ -477,6 +477,8 @@ def written_types(text: str) -> list[Written]:
         return [Written(element=text[find_closing(text, 3) :])]
     if text.endswith("[]"):
         return [Written(element=text[:-2])]
+    if text.startswith("[") and text.endswith("]"):  # `[Item]` and `[Key: Item]` of Swift, `[Item; 4]` of Rust
+        return [Written(element=split_outside_brackets(text[1:-1].partition(";")[0], ":")[-1].strip())]
     name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
     if name is None:
         return []

@@ -406,6 +406,11 @@ PHP = model.Language(
 # --- Swift: files of a target see each other; an import names another target of the package --------------------------
 
 
+def hide_comment_signs(text: str) -> str:
+    """A string that starts like a comment is one to the parser: `"/*"`."""
+    return text.replace('"/*', '"xx')
+
+
 _TARGET = re.compile(r'\.(?:\w+T|t)arget\(\s*name:\s*"([^"]+)",[^()]*?\bpath:\s*"([^"]+)"')
 _MANIFEST = "Package.swift"
 
@@ -451,7 +456,9 @@ SWIFT = model.Language(
     "swift",
     ".swift",
     shebangs="swift",
-    syntax=model.Syntax(grammar="swift", exported=model.not_private, bases=model.bases_behind_colon),
+    syntax=model.Syntax(
+        grammar="swift", hide=hide_comment_signs, exported=model.not_private, bases=model.bases_behind_colon
+    ),
     imports=model.ImportRules(
         read=model.dotted_import, resolver=SwiftImports, by_use=True, owned=True, configs=(_MANIFEST,), deferred="types"
     ),

@@ -24,6 +24,7 @@
 (event_declaration name: (identifier) @name) @property
 (event_field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @property
 (field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @field
+(record_declaration (parameter_list (parameter name: (identifier) @name) @property))
 
 (using_directive) @import
 

@@ -24,6 +24,8 @@
 (property_declaration (variable_declaration (identifier) @bind . (_) @bind.type))
 (value_argument . (identifier) @key . (_))
 (call_expression (identifier) @key.of (value_arguments (value_argument . (identifier) @key . (_))))
+((call_expression (navigation_expression (identifier) @last .) @key.of
+  (value_arguments (value_argument . (identifier) @key . (_)))) (#match? @last "^[A-Z]"))
 (property_declaration (variable_declaration . (identifier) @bind .) . (_) @bind.value)
 (for_statement (variable_declaration (identifier) @bind)) @bind.in
 (lambda_literal (lambda_parameters (variable_declaration (identifier) @bind))) @bind.in
