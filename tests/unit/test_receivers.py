@@ -729,6 +729,84 @@ CASES = {
         set(),
         0,
     ),
+    "helpers in templates of Rails": (
+        {
+            "app/helpers/cart_helper.rb": "module CartHelper\n  def total_of(cart)\n    label_of(cart)\n  end\n\n"
+            "  def label_of(cart) = cart\nend\n",
+            "app/views/cart/show.html.erb": "<h1>total_of</h1>\n<%# total_of(@cart) %>\n<%= total_of(@cart) %>\n"
+            "<% if total_of @cart %>\n  <p>total_of(1)</p>\n<% end %>\n",
+            "lib/total.rb": "def total_of(cart) = 1\n",
+        },
+        "CartHelper.total_of",
+        {"app/views/cart/show.html.erb:3", "app/views/cart/show.html.erb:4"},
+        0,
+    ),
+    "methods that a controller hands to templates": (
+        {
+            "app/controllers/carts_controller.rb": "class CartsController\n  helper_method :caption\n\n"
+            "  private\n\n  def caption = 1\nend\n",
+            "app/views/carts/show.html.erb": "<%= caption %>\n",
+            "app/models/cart.rb": "class Cart\n  def caption = 2\nend\n",
+        },
+        "CartsController.caption",
+        {"app/views/carts/show.html.erb:1", "app/controllers/carts_controller.rb:2"},
+        0,
+    ),
+    "methods that a class of Ruby hands on by their names": (
+        {
+            "app/base.rb": "class Base\n  def guard = 1\nend\n",
+            "app/carts.rb": "class Carts < Base\n  before_action :guard, only: [:show]\n  validates :a, if: :guard\n\n"
+            "  def show\n    fetch(:guard)\n  end\nend\n",
+            "app/far.rb": "class Far\n  before_action :guard\nend\n",
+        },
+        "Base.guard",
+        {"app/carts.rb:2", "app/carts.rb:3", "app/carts.rb:6 ?", "app/far.rb:2 ?"},
+        0,
+    ),
+    "components and functions in templates of Phoenix": (
+        {
+            "lib/web/parts.ex": "defmodule Web.Parts do\n  def badge(assigns), do: 1\n  def busy?(job), do: job\nend\n",
+            "lib/web/page_html.ex": "defmodule Web.PageHTML do\n  import Web.Parts\n  alias Web.Parts\n"
+            '  embed_templates "page_html/*"\nend\n',
+            "lib/web/page_html/home.html.heex": "<.badge :if={busy?(@job)} />\n<Parts.badge>\n  badge\n"
+            "</Parts.badge>\n<p title={@badge}>badge()</p>\n",
+        },
+        "Web.Parts.badge",
+        {"lib/web/page_html/home.html.heex:1", "lib/web/page_html/home.html.heex:2"},
+        0,
+    ),
+    "templates of Blade": (
+        {
+            "app/helpers.php": "<?php\n\nfunction can_buy($cart) { return true; }\n",
+            "app/Cart.php": "<?php\n\nnamespace App;\n\nclass Cart\n{\n    public function buy()\n    {\n"
+            "        return can_buy($this);\n    }\n}\n",
+            "resources/views/cart.blade.php": "<p>can_buy(1)</p>\n{{-- can_buy(1) --}}\n@if(can_buy($cart))\n"
+            '    {{ can_buy($cart) }} @can_buy\n@endif\n<x-card :open="can_buy($cart)" />\n'
+            '<div :class="can_buy(cart)"></div>\n',
+        },
+        "can_buy",
+        {"app/Cart.php:9", *(f"resources/views/cart.blade.php:{line}" for line in (3, 4, 6))},
+        0,
+    ),
+    "methods of a component that its template of Blade calls like variables": (
+        {
+            "Field.php": "<?php\n\nnamespace App;\n\nclass Field\n{\n    public function getMask() {}\n}\n",
+            "field.blade.php": '<input x-mask="{{ $getMask() }}" />\n',
+        },
+        "Field.getMask",
+        {"field.blade.php:1 ?"},
+        0,
+    ),
+    "classes of PHP in no namespace": (
+        {
+            "cart.php": "<?php\nclass Cart { function add() {} }\n",
+            "page.php": "<?php\nfunction show(Cart $cart) { $cart->add(); }\n$cart = new Cart();\n",
+            "far.php": "<?php\nnamespace Far;\nfunction show(Cart $cart) { return new \\Cart(); }\n",
+        },
+        "Cart",
+        {"page.php:2", "page.php:3", "far.php:3"},
+        0,
+    ),
     "the same import in many functions": (
         {
             "item.py": "class Item: ...\n",
@@ -754,12 +832,34 @@ def test_a_receiver_tells_whose_a_name_is(name: str, tmp_path: Path) -> None:
     assert (found, report.unattributed) == (expected, unattributed)
 
 
-def test_a_template_of_blade_calls_methods_like_variables(tmp_path: Path) -> None:
-    (tmp_path / "Field.php").write_text(
-        "<?php\n\nnamespace App;\n\nclass Field\n{\n    public function getMask() {}\n}\n"
-    )
-    (tmp_path / "field.blade.php").write_text('<input x-mask="{{ $getMask() }}" />\n')
+def test_files_that_templates_render(tmp_path: Path) -> None:
+    """`refs` of a file lists where others render it, and a component is used where its tag is."""
+    sources = {
+        "app/views/shop/_cart.html.erb": "<p></p>\n",
+        "app/views/shop/show.html.erb": '<%= render "cart", cart: @cart %>\n<%= render partial: "shop/cart" %>\n',
+        "app/controllers/shop_controller.rb": "class ShopController\n  def show\n  end\nend\n",
+        "app/View/Components/PriceTag.php": "<?php\n\nnamespace App\\View\\Components;\n\nclass PriceTag {}\n",
+        "app/Pages.php": "<?php\n\nnamespace App;\n\nclass Pages\n{\n    public function show()\n    {\n"
+        "        return view('shop.list');\n    }\n}\n",
+        "resources/views/shop/list.blade.php": "@extends('layouts.app')\n@include('shop.item', ['a' => 1])\n"
+        "<x-price-tag/>\n",
+        "resources/views/shop/item.blade.php": "<p></p>\n",
+        "resources/views/layouts/app.blade.php": "<p></p>\n",
+    }
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
     with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
-        report = engine.code.references(RefsRequest("Field.getMask", str(tmp_path)))
-    assert not report.is_complete
-    assert "field.blade.php" in report.notes[0]
+
+        def uses(name: str) -> set[str]:
+            report = engine.code.references(RefsRequest(name, str(tmp_path)))
+            assert report.is_complete
+            return {f"{one.file}:{one.line}" for one in report.usages}
+
+        assert uses("app/views/shop/_cart.html.erb") == {f"app/views/shop/show.html.erb:{line}" for line in (1, 2)}
+        assert uses("app/views/shop/show.html.erb") == {"app/controllers/shop_controller.rb:1"}
+        assert uses("resources/views/shop/item.blade.php") == {"resources/views/shop/list.blade.php:2"}
+        assert uses("resources/views/layouts/app.blade.php") == {"resources/views/shop/list.blade.php:1"}
+        assert uses("resources/views/shop/list.blade.php") == {"app/Pages.php:9"}
+        assert uses("PriceTag") == {"resources/views/shop/list.blade.php:3"}

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -113,9 +114,12 @@ class ImportResolver:
         )
         if rules.full_names:
             for name, line in dotted_names(unpack(packed)[0], lines).items():
-                for target in self.of(source).full_name(source, imports, name) if "." in name else ():
+                for target in (
+                    self.of(source).full_name(source, imports, name) if "." in name or not source.packages else ()
+                ):
                     _merge_edge(edges, Edge(source.path, target.path, line, target.names))
-        for edge in self._fixture_edges(source, packed):
+        shown = (Edge(source.path, path, 1, implicit=True, timing="lazy") for path in self.of(source).shows(source))
+        for edge in chain(self._fixture_edges(source, packed), shown):
             _merge_edge(edges, edge)
         syntax = source.rules.syntax
         for name, line in quoted_names(unpack(packed)[0]) if syntax and syntax.names_in_strings else ():

@@ -145,11 +145,12 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return proven
     if use.receiver.startswith(MENTIONED):
         named = _resolve(index, unit, replace(use, receiver=use.receiver.removeprefix(MENTIONED).lstrip(".")))
-        return named if named.symbols else _OTHER
+        fixtures = _nearest_fixture(index, unit, use) if rules.fixtures and use.receiver == MENTIONED else ()
+        return Resolution(fixtures) if fixtures else named if named.symbols else _OTHER
     if rules.whole_modules:
         return _resolve_in_module(index, unit, use)
     if rules.symbols and is_symbol(index, unit, use):
-        return _UNKNOWN
+        return _resolve_symbol(index, unit, use)
     if _is_module_path(index, unit, use):
         return _OTHER
     if use.receiver:
@@ -160,30 +161,50 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         of = next((value for value, _, name in taken if value and name == use.name), "")
         if of:
             return _resolve_with_receiver(index, unit, replace(use, receiver=of))
-        fixture = _find_fixture(index, unit, use) if any(row.line == use.line and not row.end for row in rows) else []
-        return Resolution(_symbols(fixture)) if fixture else _OTHER
+        return Resolution(
+            _find_fixture(index, unit, use) if any(row.line == use.line and not row.end for row in rows) else ()
+        )
     if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
         return Resolution(_symbols(found))
     return _resolve_bare(index, unit, use)
 
 
-def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> Meaning:
-    """What pytest passes as a parameter to a test or a fixture: the nearest fixture of its name, in the class, in the
-    file, or in the `conftest.py` of a folder around."""
-    shared, asking = unit.facts.rules.names.fixtures, unit.by_qualified.get(use.within)
-    if not shared or asking is None or not list(_words(asking.signature.partition("(")[2], use.name)):
-        return []
-    if not (asking.name.startswith("test") or is_fixture(index, unit, use.within)):
-        return []
+def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
+    """The method that a class of Ruby hands on by its name, `before_action :find_cart`, or the attribute that holds
+    `@cart`. Elsewhere a symbol may name anything."""
+    text = index.lines(unit.facts.file_id).get(use.line, "")
+    is_handed, is_variable = f":{use.name}" in text, f"@{use.name}" in text
+    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(use.within))
+    owner = next((scope for scope, definition in around if definition and definition.is_type), "")
+    is_asked = bool(owner) and (is_variable or (is_handed and owner == use.within))
+    members = find_member(index, SymbolId(unit.facts.path, owner), use.name) if is_asked else ()
+    definitions = ((one, index.definition(one)) for one in members)
+    fitting = [one for one, definition in definitions if definition and definition.is_function == is_handed]
+    if fitting:
+        return Resolution(tuple(fitting))
+    return _OTHER if is_variable and not is_handed and f"{use.name}:" not in text else _UNKNOWN
+
+
+def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """What pytest passes as a parameter to a test or a fixture."""
+    asking = unit.by_qualified.get(use.within) if unit.facts.rules.names.fixtures else None
+    if asking is None or not list(_words(asking.signature.partition("(")[2], use.name)):
+        return ()
+    is_given = asking.name.startswith("test") or is_fixture(index, unit, use.within)
+    return _nearest_fixture(index, unit, use) if is_given else ()
+
+
+def _nearest_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """The nearest fixture of a name: in the class, in the file, or in the `conftest.py` of a folder around."""
     outer = use.within.rpartition(".")[0]
     own = [SymbolId(unit.facts.path, f"{scope}.{use.name}") for scope in enclosing_names(outer)]
-    around = (f"{folder}/{shared}".lstrip("/") for folder in ancestors(unit.facts.folder))
+    around = (f"{folder}/{unit.facts.rules.names.fixtures}".lstrip("/") for folder in ancestors(unit.facts.folder))
     paths = dict.fromkeys((unit.facts.path, *(path for path in around if path in index.graph.files)))
     offered = (resolve_export(index, path, use.name) for path in paths)
     every = (one for one in (*own, *chain.from_iterable(offered)) if isinstance(one, SymbolId))
     # A fixture may extend the one of its name that is further away.
-    found = (one for one in every if one != SymbolId(unit.facts.path, use.within))
-    return list(islice((one for one in found if is_fixture(index, index.unit(one.path), one.qualified)), 1))
+    others = (one for one in every if one != SymbolId(unit.facts.path, use.within))
+    return tuple(islice((one for one in others if is_fixture(index, index.unit(one.path), one.qualified)), 1))
 
 
 def is_fixture(index: CodeIndex, unit: Unit, qualified: str) -> bool:
@@ -314,16 +335,17 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if symbols:
         return _certain(index, symbols)
     is_explained = (found or unit.facts.rules.names.explicit) and index.files_defining(use.name)
-    if is_explained and not found and _is_tag(index, unit, use):
-        return _UNKNOWN  # a program may offer components to all others
+    if is_explained and not found and _may_be_given(index, unit, use):
+        return _UNKNOWN
     return _OTHER if is_explained else _UNKNOWN
 
 
-def _is_tag(index: CodeIndex, unit: Unit, use: Reference) -> bool:
-    """Whether a name is that of a component in the markup of Vue or Svelte."""
-    syntax = unit.facts.rules.syntax
-    is_markup = syntax is not None and syntax.embedded
-    return is_markup and f"<{use.name}" in index.lines(unit.facts.file_id).get(use.line, "")
+def _may_be_given(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+    """Whether markup names what a program may offer to all of it: a component of Vue or Svelte, or in a template of
+    Blade a method of its component, called like a variable."""
+    syntax, text = unit.facts.rules.syntax, index.lines(unit.facts.file_id).get(use.line, "")
+    is_page = syntax is not None and (syntax.embedded or syntax.template)
+    return is_page and (f"<{use.name}" in text or f"${use.name}(" in text)
 
 
 def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolId) -> tuple[SymbolId, ...]:
@@ -365,6 +387,8 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         is_whole = written.line == use.line and (listed or path == f"{use.receiver}.{use.name}")
         if is_whole and (found := resolve_imported(index, unit, written.alias or use.name)):
             return Resolution(_symbols(found))
+        if is_whole and rules.imports.full_names and index.outcome(unit.facts, written).status == "external":
+            return _OTHER
         if is_whole and rules.names.calls == "macro" and (found := resolve_bare(index, unit, use.name, "")):
             return Resolution(_symbols(found))  # a macro of Rust is offered by the crate, wherever it is defined
     if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported

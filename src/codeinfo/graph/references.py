@@ -335,6 +335,8 @@ class FoundUses(Struct, frozen=True):
 
 
 def find_references(index: CodeIndex, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
+    if request.name in index.graph.files:
+        return _find_imports_of_file(index, request, below)
     lookup = look_up_member(index, request.name)
     found = find_uses(index, lookup)
     if not lookup.found and not found.uses:
@@ -374,6 +376,26 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         unattributed=found.unattributed,
         file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
+    )
+
+
+def _find_imports_of_file(index: CodeIndex, request: code.RefsRequest, below: str) -> code.ReferenceReport:
+    """Where others import a file or, as templates do, render it."""
+    uses: list[Use] = []
+    for edge in (one for one in index.graph.edges_to(request.name) if lies_below(one.source, below)):
+        unit = index.unit(edge.source)
+        lines = dict.fromkeys(one.line for one in _imports_of(index, unit, (request.name,))) or (edge.line,)
+        named = (Reference(request.name, line, "use", _definition_around(unit, line)) for line in lines)
+        uses += (Use(unit.facts, reference, None, "resolved") for reference in named)
+    shown = usages(index, Lookup(request.name, {}, False), uses[: request.limit])
+    return code.ReferenceReport(
+        symbol=request.name,
+        usage_count=len(uses),
+        usages=tuple(replace(one, edge="IMPORTS") for one in shown),
+        confidence="resolved",
+        is_complete=len(shown) == len(uses),
+        resolved_count=len(uses),
+        file_count=len({use.file.path for use in uses}),
     )
 
 
@@ -478,10 +500,14 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
 
 
 def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
-    """Where Rails finds a class without its name: `belongs_to :cart`, `resources :carts`."""
+    """Where Rails finds a class without its name, `belongs_to :cart`, `resources :carts`, or Blade, `<x-cart>`; and
+    where a route names an action: `carts#show`."""
     for symbol, definition in lookup.found.items():
         facts = index.graph.files[symbol.path]
-        is_found = facts.rules.names.constants and definition.kind == "class" and symbol.qualified in facts.exports
+        rules = facts.rules.imports
+        is_found = (
+            (rules.whole_names or rules.full_names) and definition.kind == "class" and symbol.qualified in facts.exports
+        )
         for edge in index.graph.edges_to(symbol.path) if is_found else ():
             unit = index.unit(edge.source)
             for one in _imports_of(index, unit, (symbol.path,)):
@@ -664,9 +690,6 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
         return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
-    is_function = any(one.is_function for one in lookup.found.values())
-    if is_function and file.path.endswith(".blade.php") and f"${name}(" in lines.whole_text():
-        return True  # the template of a component calls its methods like variables
     is_parsed = file.language in GRAMMARS and (
         len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
     )

@@ -101,12 +101,13 @@ def _holds_members(unit: Unit, qualified: str) -> bool:
 def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:
     """What a name without a receiver means inside `within`."""
     if unit.facts.rules.names.constants and name[:1].isupper():
-        return _resolve_constant(index, name, within)
+        return _resolve_constant(index, name, within) or _find_inherited_constant(index, unit, name, within)
     for scope in enclosing_names(unit.without_namespace(within)):
         if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return found
     own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
     own = own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
+    own = own or _find_helper(index, unit, name) or _find_without_namespace(index, unit, name)
     return own or _only(find_extensions(index, unit, name))
 
 
@@ -115,6 +116,40 @@ def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
     owner = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
     is_own = owner is not None and owner.is_type and f"{within}.{name}" in unit.by_qualified
     return [SymbolId(unit.facts.path, f"{within}.{name}")] if is_own else []
+
+
+_HANDED_TO_VIEWS = r"\bhelper_method\b[^\n#]*:{}\b"
+
+
+def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """A method that Rails offers to all templates and helpers: one of a helper, the nearest by name, or one that a
+    controller hands to them."""
+    path, rules = unit.facts.path, unit.facts.rules
+    if not rules.names.constants or not (rules.is_template or "/helpers/" in path):
+        return []
+
+    def find() -> Meaning:
+        defining = sorted(index.files_defining(name))
+        helpers = [one for one in defining if "/helpers/" in one]
+        beside = [one for one in helpers if one.endswith(f"/{unit.facts.folder.rpartition('/views/')[2]}_helper.rb")]
+        handed = re.compile(_HANDED_TO_VIEWS.format(re.escape(name)))
+        texts = ((one, index.lines(index.graph.files[one].file_id).whole_text()) for one in defining)
+        controllers = [one for one, text in texts if "/controllers/" in one and handed.search(text)]
+        units = map(index.unit, beside or helpers or controllers)
+        return [SymbolId(one.facts.path, each.qualified) for one in units for each in one.by_name[name]]
+
+    return index.memo.once(("helper", path, name), find)
+
+
+def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """What files of PHP define in no namespace: others see the functions, and write `\\Cart` for a class."""
+    if not unit.facts.rules.imports.full_names:
+        return []
+    files, kinds = index.graph.files, ("function", "class", "interface", "trait", "enum")
+    outside = (path for path in sorted(index.files_defining(name)) if not files[path].packages)
+    units = [index.unit(path) for path in outside if files[path].rules.imports.full_names]
+    defining = [one.facts.path for one in units if any(each.kind in kinds for each in one.by_name[name])]
+    return [SymbolId(path, name) for path in nearest_all(defining, unit.facts.folder)]
 
 
 def _only(found: Meaning) -> Meaning:
@@ -133,6 +168,13 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
         defined = index.memo.add(("constants", last), found)
     candidates = (*(f"{scope}.{name}" for scope in enclosing_names(within)), name)
     return next((defined[one] for one in candidates if one in defined), [])
+
+
+def _find_inherited_constant(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:
+    """A Ruby constant of what the class around extends or includes."""
+    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(within))
+    owner = next((scope for scope, definition in around if definition and definition.is_type), "")
+    return find_member(index, SymbolId(unit.facts.path, owner), name) if owner else []
 
 
 def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
@@ -1026,6 +1068,7 @@ _CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what prece
 _BEFORE_ATOM = re.compile(
     r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z"
 )
+_ERLANG = re.compile(r"(?<![:\w]):[a-z]\w*\.\Z")  # a module from outside: `:timer.sleep`
 _BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
 _PLUG = re.compile(r"\s*plug[ (]\s*:")
 _ROUTES = re.compile(r"(?m)^ *scope\b")
@@ -1053,9 +1096,17 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
     """The symbols meant between what stands before and after a name on its line; empty if something else is meant,
     None if unknown."""
     chain, is_component = _CHAIN.search(before), before.endswith("<.")
+    if _ERLANG.search(before):
+        return ()
     if chain is None and before.endswith((".", "@")) and not is_component:
         return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
     parts = chain.group().split(".")[:-1] if chain else []
+    if unit.facts.rules.is_template:
+        if home := next((edge.source for edge in index.graph.edges_to(unit.facts.path)), ""):
+            unit = index.unit(home)
+            use = replace(use, within=unit.facts.packages[0] if unit.facts.packages else "", line=0)
+        elif not parts and not use.name[:1].isupper():
+            return None  # which module has the template as a function is not known
     if use.name[:1].isupper():
         scoped = ".".join([*_route_scopes(index, unit, use.line), *parts, use.name])
         is_routed = _module_files(index, unit, scoped)

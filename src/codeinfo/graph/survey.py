@@ -281,7 +281,7 @@ def _starting_files(
         has_start_name = has_start_name or (is_web and _BUNDLED.search(path) is not None)
         is_route = is_web and _is_route(path, _nearest(web, path))
         is_script = rules.timed or not (rules.by_use or rules.deferred or rules.headers or facts.language in compiled)
-        is_script = is_script and not (is_web and facts.exports)
+        is_script = is_script and not (is_web and facts.exports) and not facts.rules.is_template
         # What starts a program of C# often calls nothing but extensions of what it was given.
         does_something = edges or (is_program and not rules.timed) or path.endswith("Program.cs")
         family = language_family(facts.language)

@@ -35,7 +35,7 @@ def parse_file(
     """Everything in a file, and its references, packed; without `syntax` it is split as plain text."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
-    source = Source(text, seen, embedded=grammar is not None and grammar.embedded)
+    source = Source(text, seen, embedded=grammar is not None and (grammar.embedded or grammar.template))
     notes = _notes(source, settings)
     if get_language(language).markup is not None:
         from codeinfo.index.documents import section_parse
@@ -46,6 +46,8 @@ def parse_file(
             notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
         return replace(text_parse(source, settings), notes=notes), b""
     parsed, references = _code_parse(path, source, language, settings)
+    if grammar.template:
+        parsed = replace(text_parse(source, settings), imports=parsed.imports)
     return replace(parsed, notes=notes), references
 
 

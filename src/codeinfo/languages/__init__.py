@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeinfo.errors import UsageError
 from codeinfo.files import read_table
-from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
+from codeinfo.languages import c_family, ecmascript, modules, namespaces, python, templates
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax
 from codeinfo.languages.model import get_language as get_language
 from codeinfo.languages.model import language_family as language_family
@@ -61,7 +61,7 @@ _WITHOUT_SYNTAX = (
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-_FAMILIES = (python, ecmascript, namespaces, c_family, modules)
+_FAMILIES = (python, ecmascript, namespaces, c_family, modules, templates)
 LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in family.LANGUAGES), *_WITHOUT_SYNTAX)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic
@@ -79,7 +79,10 @@ def language_of(path: str, first_line: str = "") -> Language | None:
     name = path[path.rfind("/") + 1 :]
     language = _BY_FILENAME.get(name)
     if language is None and (dot := name.rfind(".")) >= 0:
-        language = _BY_EXTENSION.get(name[dot:].lower()) or _BY_FILENAME.get(name[: name.find(".", 1)])
+        endings = (name[max(name.rfind(".", 0, dot), 0) :].lower(), name[dot:].lower())  # `.blade.php`, `.php`
+        language = next(filter(None, map(_BY_EXTENSION.get, endings)), None) or _BY_FILENAME.get(
+            name[: name.find(".", 1)]
+        )
     if language is None and first_line.startswith("#!"):
         match = re.match(_INTERPRETER, first_line)
         return _BY_INTERPRETER.get(match[1].rstrip("-")) if match else None

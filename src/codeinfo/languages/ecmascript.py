@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -356,11 +356,11 @@ _SVELTE = re.compile(
 _BRACKETS = {"value": ("(", ")"), "bound": ("(", ")"), "block": ("{", "}")}
 
 
-def show_code(text: str, markup: re.Pattern[str]) -> str:
-    """The scripts of a component and the expressions in its markup, each a statement of its own, where they stand; all
-    else as spaces."""
+def show_code(text: str, parts: Iterable[re.Match[str]]) -> str:
+    """The scripts of a page and the expressions in its markup, each a statement of its own, where they stand; all else
+    as spaces. The last group of each match is code."""
     seen = list(re.sub(r"[^\n]", " ", text))
-    for found in markup.finditer(text):
+    for found in parts:
         if (part := found.lastgroup) is None:
             continue
         start, end = found.span(part)
@@ -435,8 +435,16 @@ LANGUAGES = (
         "typescript", ".ts .mts .cts", shebangs="ts-node tsx", syntax=_TYPESCRIPT, imports=_TYPED_IMPORTS, names=_NAMES
     ),
     _language("tsx", ".tsx", syntax=_TSX, imports=_TYPED_IMPORTS, names=_ELEMENTS),
-    _language("vue", ".vue", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_VUE)), names=_ELEMENTS),
     _language(
-        "svelte", ".svelte", syntax=replace(_COMPONENT, hide=partial(show_code, markup=_SVELTE)), names=_ELEMENTS
+        "vue",
+        ".vue",
+        syntax=replace(_COMPONENT, hide=lambda text: show_code(text, _VUE.finditer(text))),
+        names=_ELEMENTS,
+    ),
+    _language(
+        "svelte",
+        ".svelte",
+        syntax=replace(_COMPONENT, hide=lambda text: show_code(text, _SVELTE.finditer(text))),
+        names=_ELEMENTS,
     ),
 )

@@ -59,6 +59,7 @@ class Syntax(Struct, frozen=True, kw_only=True):
     body_beside: str = ""  # the node type of a body that is the next neighbour of its definition's head
     hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
+    template: bool = False  # only what `hide` shows is code, it defines nothing, and the file is chunked as text
     in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before
     holding: re.Pattern[str] = re.compile("")
     names_in_strings: re.Pattern[str] | None = None  # whole strings that may name a definition: `"shop.cart.Cart"`
@@ -245,6 +246,10 @@ class Language(Struct, frozen=True):
     markup: Markup | None = None  # for documents split at headings
     imports: ImportRules = ImportRules()
     names: NameRules = NameRules()
+
+    @property
+    def is_template(self) -> bool:
+        return self.syntax is not None and self.syntax.template
 
 
 BY_NAME: dict[str, Language] = {}  # filled by the package
@@ -475,7 +480,7 @@ class Tree:
         return _paths_by(
             ((language_family(facts.language), package, name), path)
             for path, facts in self.files.items()
-            for package in packages_of(facts)[-1:]
+            for package in packages_of(facts)[-1:] or ([""] if facts.rules.imports.full_names else [])
             for name in facts.exports
         )
 
@@ -559,6 +564,10 @@ class Resolver:
         """Files whose names can be used without an import."""
         return ()
 
+    def shows(self, source: FileFacts) -> Iterable[str]:
+        """Templates that a file shows without naming them."""
+        return ()
+
     def given(self, source: FileFacts) -> Mapping[str, Import]:
         """What can be used without an import because a tool writes it, by the name it has in the file."""
         return {}
@@ -569,7 +578,7 @@ class Resolver:
 
     def whole(self, source: FileFacts, name: str) -> tuple[str, ...]:
         """Files of the module used by its full name."""
-        return self._tree.by_package.get((source.language, name), ())
+        return self._tree.by_package.get((language_family(source.language), name), ())
 
     def full_name(self, source: FileFacts, imports: Iterable[Import], name: str) -> tuple[Target, ...]:
         """Where a type leads that is written with its namespace, or with the end of one that an import names."""

@@ -396,7 +396,9 @@ _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 _RAILS_CONFIG = "application.rb"
 _RAILS_CLASS = (  # what precedes an association, the class of one, or the controller of a route
     r"^[ \t]*(?:belongs_to|has_one|has_many|has_and_belongs_to_many|resources?)[ (]+(?=:)"
+    r"|^[ \t]*factory[ (]+(?:(?=:\w+\b(?![^\n]*\bclass:))|:[^\n]*\bclass:[ ]*(?=[\"'][A-Z]))"
     r"|\bclass_name:[ ]*(?=[\"'][A-Z])|(?:=>|\bto:)[ ]*(?=[\"'][\w/]+#)"
+    r"|\brender[ (]+(?:(?:[\w:]*(?:partial|template|layout|action))(?::|[ ]*=>)[ ]*)?(?=[\"'][\w/]+[\"'])"
 )
 _RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
 
@@ -410,6 +412,10 @@ class RubyImports(Resolver):
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
         self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
         self._own: dict[str, str] = {}  # the inverse
+        self._views = group_by_key(
+            (_view_name(path), path) for path in tree.files if "/views/" in path and not path.endswith(".php")
+        )
+        self._in_views = group_by_key((name.rpartition("/")[0], name) for name in self._views)
         added = {
             join_path(path.rpartition("/")[0], f"../{folder}") or ""
             for path, text in tree.configs.items()
@@ -449,7 +455,14 @@ class RubyImports(Resolver):
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
         paths = (*(join_path(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
-        return self._first(paths, model.EXTERNAL)
+        folder = _views_of(source.path)
+        views = self._views.get(written.module, self._views.get(f"{folder}/{written.module}", ()))
+        return self._first(paths, model.Outcome(tuple(map(model.Target, views))) if views else model.EXTERNAL)
+
+    def shows(self, source: model.FileFacts) -> Iterable[str]:
+        """The pages of a controller or a mailer."""
+        names = self._in_views.get(_views_of(source.path), ()) if "/views/" not in source.path else ()
+        return [path for name in names for path in self._views[name] if not path.rpartition("/")[2].startswith("_")]
 
     def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
         """The class of an association (`:line_items`, `"Shop::LineItem"`), which may be polymorphic, or the controller
@@ -468,6 +481,18 @@ class RubyImports(Resolver):
             return tuple(path for path, key in found.items() if key.startswith(f"{drawn}/")) or tuple(found)
         singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
         return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
+
+
+def _view_name(path: str) -> str:
+    """What renders a template of Rails: `shop/cart` for `app/views/shop/_cart.html.erb`."""
+    folder, _, name = path.partition("/views/")[2].rpartition("/")
+    return f"{folder}/{name.removeprefix('_').partition('.')[0]}".lstrip("/")
+
+
+def _views_of(path: str) -> str:
+    """The folder whose templates a file names without it."""
+    inside = re.search(r"/(?:controllers|mailers)/(.+?)(?:_controller)?\.rb\Z|/views/(.+)/", path)
+    return "".join(filter(None, inside.groups())) if inside else ""
 
 
 def _is_ruby_root(folder: str) -> bool:
@@ -612,7 +637,9 @@ class HaskellImports(Resolver):
 
     def _of_modules(self, source: model.FileFacts, written: Import, modules: list[str]) -> model.Outcome | None:
         known = self._tree.by_package
-        files = dict.fromkeys(path for module in modules for path in known.get((source.language, module), ()))
+        files = dict.fromkeys(
+            path for module in modules for path in known.get((model.language_family(source.language), module), ())
+        )
         if not files:
             return None
         return model.Outcome(tuple(model.Target(path, written.names if len(files) == 1 else ()) for path in files))
@@ -624,6 +651,18 @@ def whole_module(source: model.FileFacts, written: str) -> str:
 
 
 class ElixirImports(HaskellImports):
+    def __init__(self, tree: Tree) -> None:
+        super().__init__(tree)
+        self._templates = group_by_key(
+            (home, path)
+            for path, facts in tree.files.items()
+            if facts.rules.is_template
+            for home in _template_homes(path)
+        )
+
+    def shows(self, source: model.FileFacts) -> Iterable[str]:
+        return self._templates.get(source.path, ())
+
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         written = replace(written, module=whole_module(source, written.module))
         modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
@@ -631,8 +670,18 @@ class ElixirImports(HaskellImports):
             return found
         # Packages share their first name (Phoenix.PubSub is not one of Phoenix's modules), rarely a longer one.
         around = written.module.rpartition(".")[0]
-        is_own = "." in around and (source.language, around) in self._tree.by_package
+        is_own = "." in around and (model.language_family(source.language), around) in self._tree.by_package
         return model.UNRESOLVED if is_own else model.EXTERNAL
+
+
+def _template_homes(path: str) -> tuple[str, ...]:
+    """The modules that may have a template as a function: beside it or its folder, or a view as in older Phoenix."""
+    folder, _, name = path.rpartition("/")
+    return (
+        f"{folder}/{name.partition('.')[0]}.ex",
+        f"{folder}.ex",
+        f"{folder.replace('/templates/', '/views/')}_view.ex",
+    )
 
 
 def read_haskell_import(statement: str, line: int) -> Iterator[Import]:

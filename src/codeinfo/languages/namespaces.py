@@ -10,7 +10,16 @@ from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, enclosing_names, join_path, packages_of
+from codeinfo.languages.ecmascript import pascal_case
+from codeinfo.languages.model import (
+    Resolver,
+    Tree,
+    ancestors,
+    enclosing_names,
+    join_path,
+    nearest_all,
+    packages_of,
+)
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
@@ -318,6 +327,8 @@ class PhpImports(JvmImports):
         self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if targets := self._views(source, written.module):
+            return model.Outcome(targets)
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
             near = (join_path(folder, written.module) for folder in ancestors(source.folder))
             return self._first(near, model.EXTERNAL if "vendor" in written.module else model.UNRESOLVED)
@@ -327,7 +338,7 @@ class PhpImports(JvmImports):
         whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
         if targets := tuple(model.Target(path) for name in whole if (path := self._by_prefix(name))):
             return model.Outcome(targets)
-        if (source.language, written.module) in self._tree.by_package:
+        if (model.language_family(source.language), written.module) in self._tree.by_package:
             return model.Outcome()  # a namespace, as the start of longer names
         own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
         return model.UNRESOLVED if own else model.EXTERNAL
@@ -342,9 +353,20 @@ class PhpImports(JvmImports):
         for start in bound or [*(f"{package}\\{first}" for package in source.packages), first]:
             targets = self.resolve(source, Import("\\".join((start, *rest)), 0)).targets
             # `Cart::MOST` leads to a member of a type.
-            if targets and all(rest[-1] in target.names or not target.names for target in targets):
+            if targets and all(not rest or rest[-1] in target.names or not target.names for target in targets):
                 return targets
         return ()
+
+    def _views(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
+        """A template of Blade, `shop.cart`, or a component, `x-cart.total`, which is a class or a template."""
+        inside = name.rpartition(":")[2].removeprefix("x-").replace(".", "/")
+        paths = [f"views/{inside}.blade.php"]
+        if name.startswith(("x-", "livewire:")):
+            pascal = "/".join(map(pascal_case, inside.split("/")))
+            views = (f"components/{inside}{end}.blade.php" for end in ("", "/index"))
+            paths = [f"View/Components/{pascal}.php", f"Livewire/{pascal}.php", *views]
+        found = (nearest_all(self._tree.paths_ending_in(path), source.folder) for path in paths)
+        return tuple(model.Target(path, self._tree.files[path].exports) for path in next(filter(None, found), ()))
 
     def _by_prefix(self, name: str) -> str | None:
         for prefix, folder in self._prefixes:
@@ -382,8 +404,12 @@ PHP = model.Language(
     ),
     imports=model.ImportRules(
         read=read_php_use,
-        calls=r"\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"'](?P<module>[^\"'\n]+)[\"']",
-        call_words=("require", "include"),
+        calls=(
+            r"(?:\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"']|\b(?:view\(|View::make\(|Route::view\([^,\n]*,)\s*[\"']"
+            r"|@(?:extends|component|each|include(?:If|When|Unless|First))[^\S\n]*\([^\"'\n]*[\"']|@?<(?=x-|livewire:))"
+            r"(?P<module>(?<=<)(?:x-[\w.:-]+|livewire:[\w.-]+)|(?<=[\"'])[^\"'\n]+(?=[\"']))"
+        ),
+        call_words=("require", "include", "view", "extends", "component", "each", "<x-", "<livewire:"),
         resolver=PhpImports,
         by_use=True,
         binds_last=True,

@@ -116,7 +116,7 @@ class RefsRequest(Struct, frozen=True):
     the name matches.
     """
 
-    name: Annotated[str, Arg(NAME_HELP)]
+    name: Annotated[str, Arg(f"{NAME_HELP} The path of a file, to see what imports it or renders it.")]
     path: Folder = ""
     limit: Limit = 50
     refresh: Refresh = True
