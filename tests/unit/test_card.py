@@ -18,7 +18,6 @@ from codeinfo.knowledge.card import (
     companions,
     decide,
     deprecation,
-    files_of_area,
     relevance,
 )
 from codeinfo.knowledge.patterns import in_area
@@ -51,7 +50,6 @@ GOOD = Evidence(
     hits=[hit("a.py", symbol="Store.save"), hit("b.py"), hit("c.py")],
     quality=Quality("ok", 0.9),
     patterns=PatternReport((pattern("logging module", 90, "use"), pattern("print", 30, "")), (), ()),
-    used={("python", QUESTION, "logging module"), ("python", QUESTION, "print")},
     memories=[memory(1.0)],
     targets=[hit("a.py", symbol="Store.save"), hit("b.py"), hit("c.py")],
     near={("python", QUESTION, "logging module")},
@@ -60,24 +58,11 @@ GOOD = Evidence(
 CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "print"), (60, 40))
 
 
-@pytest.mark.parametrize(
-    ("change", "score"),
-    [
-        ({}, 100.0),  # 45 + 30 + 25
-        ({"memories": []}, 75.0),  # 45 + 30
-        ({"memories": [memory(0.5)]}, 87.5),  # 45 + 30 + 25 × 0.5
-        ({"patterns": PatternReport((), (), ())}, 70.0),  # 45 + 25
-        ({"patterns": PatternReport((pattern("print", 30, ""),), (), ())}, 85.0),  # known, none preferred: 45 + 15 + 25
-        ({"patterns": PatternReport((pattern("slog", 90, "use", "go"),), (), ())}, 70.0),  # of another language
-        ({"used": set()}, 70.0),  # the area has none of them
-        ({"memories": [], "used": set()}, 45.0),
-    ],
-)
-def test_points_and_ready(change: dict[str, Any], score: float) -> None:
-    card = decide(replace(GOOD, **change))
-    assert card.score == score
-    assert sum(point.points for point in card.reckoning) == score
-    assert card.ready
+def test_a_card_without_a_doubt_is_ready() -> None:
+    card = decide(GOOD)
+    share, _ = relevance(GOOD.query, GOOD.hits, has_vectors=False)
+    assert (card.ready, card.score) == (True, round(100 * share, 1))
+    assert [(point.name, point.points) for point in card.reckoning] == [("about the task", card.score)]
     assert (card.next_action, card.what_would_help) == ("", ())
 
 
@@ -99,7 +84,7 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
             "codeinfo patterns --category logging",
         ),
         ({"memories": [memory(0.2)]}, "stale memory", "codeinfo memory show abc"),
-        ({"hits": [], "memories": []}, "too few points", "codeinfo map"),
+        ({"hits": []}, "thin evidence", "codeinfo map"),
     ],
 )
 def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, help: str) -> None:
@@ -115,11 +100,6 @@ def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, 
     "change",
     [
         {"patterns": replace(GOOD.patterns, conflicts=(CONFLICT,))},  # the task is not about messages
-        {
-            "query": "print when an order is saved",
-            "patterns": replace(GOOD.patterns, conflicts=(CONFLICT,)),
-            "used": {("python", QUESTION, "print")},  # the area itself is of one mind
-        },
         {"query": "save all of an order"},  # "all" of something small
     ],
 )
@@ -128,7 +108,6 @@ def test_what_does_not_concern_the_change_is_no_doubt(change: dict[str, Any]) ->
 
 
 def test_results_that_only_exist_are_not_evidence() -> None:
-    """Many results about something else give no points, whatever patterns the area has."""
     about_else = [hit(f"{name}.py", "parse the header of a mail", far=1.5) for name in "abcde"]
     card = decide(replace(GOOD, hits=about_else, has_vectors=True, memories=[]))
     assert not card.ready
@@ -183,8 +162,7 @@ def test_callers_are_those_of_the_definitions_that_a_task_names(query: str, cove
 
 def test_what_the_files_to_be_changed_do_is_what_to_do() -> None:
     other = replace(pattern("httpx", 100, "use"), question="how HTTP is called")
-    everything = {*GOOD.used, ("python", other.question, other.name)}
-    evidence = replace(GOOD, patterns=PatternReport((*GOOD.patterns.patterns, other), (), ()), used=everything)
+    evidence = replace(GOOD, patterns=PatternReport((*GOOD.patterns.patterns, other), (), ()))
     advice = decide(evidence).patterns
     assert advice is not None
     assert [line.partition(" (")[0] for line in advice.do] == ["logging module"]
@@ -235,23 +213,25 @@ def test_advice_is_shown_near_the_file_to_be_changed(tmp_path: Path) -> None:
         card = engine.search(request).preflight
     assert card is not None
     assert card.patterns is not None
-    (line,) = card.patterns.do  # f-strings are a way to write
+    (line,) = card.patterns.do
     assert line.startswith("logging module (how messages are written): 5 of 6 files")
     assert line.endswith("b/cancel.py:7")
 
 
-def test_a_card_reads_only_the_package_of_the_first_result(tmp_path: Path) -> None:
+def test_a_card_reads_only_the_product_of_the_package_of_the_first_result(tmp_path: Path) -> None:
     text = "import logging\n\nlogger = logging.getLogger(__name__)\n\n\ndef {0}(order):\n    logger.info('saved')\n"
     for package in ("shop", "till"):
         for name in ("one", "two", "three"):
             (tmp_path / package).mkdir(exist_ok=True)
             (tmp_path / package / f"{name}.py").write_text(text.format(f"{package}_{name}"))
+        (tmp_path / package / "test_one.py").write_text("def test_one():\n    assert one(1)\n")
         (tmp_path / package / "pyproject.toml").write_text(f'[project]\nname = "{package}"\n')
     request = SearchRequest("till_two", paths=(str(tmp_path),), purpose="edit")
     with engine_of(tmp_path) as engine:
         engine.search(request)
         patterns = engine.knowledge._project(tmp_path).patterns
-        assert {path.partition("/")[0] for one in patterns._latest.values() for path in one.files} == {"till"}
+        files = {path for one in patterns._latest.values() for path in one.files}
+        assert files == {f"till/{name}.py" for name in ("one", "two", "three")}
         store = engine.knowledge._project(tmp_path).index.live_store()
         assert store is not None
         around, _ = patterns.around(store, float(NOW), "till/two.py", "python")
@@ -306,12 +286,6 @@ def test_examples_that_call_a_result_come_after_the_code_that_ships() -> None:
     assert card.impact.files == ("lib/y.py:2", "examples/x.py:1")
 
 
-def test_an_area_holds_at_most_a_quarter_or_is_one_folder() -> None:
-    assert files_of_area("libs/album/store/albums.effect.ts", FILES) == FILES[:4]
-    assert files_of_area("libs/shared/a.ts", FILES) == [f"libs/shared/{name}.ts" for name in "abcdefg"]
-    assert files_of_area("a.go", ["a.go", "b.go", "x/c.go"]) == ["a.go", "b.go"]
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -350,8 +324,6 @@ def test_what_marks_a_definition_as_deprecated(text: str, said: str | None) -> N
 
 
 def test_the_teams_card(tmp_path: Path) -> None:
-    """`Store.save` has all three words of the query: 45 points. 30 since logging is preferred in shop/, and
-    25 × 2^(-80/180) = 18.4 for the decision of 80 days ago: 93.4."""
     root = build_team(tmp_path / "team")
     request = SearchRequest("Store save order", paths=(str(root),), purpose="edit")
     with engine_of(root) as engine:
@@ -359,7 +331,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         card = before.preflight
         assert card is not None
         assert [memory.memory for memory in before.memories] == ["Refactored: shop: keep orders in a store"]
-        assert (card.ready, card.score) == (True, 93.4)
+        assert card.ready
         assert card.impact is not None
         assert card.impact.coverage == "1/1 callers in results"  # of `Store.save`
         unknown = engine.search(replace(request, query="rotate the certificates of the kubernetes operator")).preflight
@@ -404,6 +376,12 @@ def test_callers_of_what_a_task_names_count_whichever_part_of_its_file_is_shown(
     assert card is not None
     assert card.impact is not None
     assert card.impact.coverage == "2/2 callers in results"
+
+
+def test_the_place_of_a_change_is_the_file_of_what_the_task_names() -> None:
+    hits = [hit("stock.py", symbol="count"), hit("view.py", symbol="show_stock")]
+    evidence = replace(GOOD, query="make show_stock faster", hits=hits, targets=hits)
+    assert (evidence.place, replace(evidence, query="make it faster").place) == ("view.py", "stock.py")
 
 
 def test_the_card_is_the_same_without_snippets(tmp_path: Path) -> None:

@@ -100,8 +100,6 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
     [
         ("kotlin", PRODUCT, "package shop\nimport org.jetbrains.exposed.sql.Table\n", ["Exposed"]),
         ("kotlin", PRODUCT, "package org.jetbrains.exposed.sql\nimport org.jetbrains.exposed.core.Op\n", []),  # itself
-        ("python", PRODUCT, 'self._log.debug(\n    "sold {} of {0.name!r}", count, item)', ["lazy {} arguments"]),
-        ("python", PRODUCT, "log.debug('%s', {})", ["lazy % arguments"]),
         ("python", TEST, "class TestCart:\n    def test_total(self):", ["pytest functions and classes"]),
         ("python", TEST, "class TestCart(CartTestCase):\n    def test_total(self):", ["unittest.TestCase"]),
         ("python", TEST, "class TestCartMixin:\n    def test_total(self):", []),
@@ -113,7 +111,7 @@ def test_a_frameworks_words_count_only_where_it_is_used() -> None:
 )
 def test_a_way_of_writing_is_named_as_it_is(language: str, role: str, text: str, answers: list[str]) -> None:
     matcher = Matcher(BUILT_IN)
-    asked = {"how the database is reached", "how log text is put together", "test framework", "how tests are written"}
+    asked = {"how the database is reached", "test framework", "how tests are written"}
     asked |= {"how messages are written"} if language == "go" else set()
     found = [matcher.detectors[position] for position, _ in matcher.uses(text, language, "shop/a", role)]
     assert list(dict.fromkeys(one.name for one in found if one.question in asked)) == answers
@@ -122,8 +120,6 @@ def test_a_way_of_writing_is_named_as_it_is(language: str, role: str, text: str,
 @pytest.mark.parametrize(
     ("text", "answer", "counts"),
     [
-        ('let a = format!("{}: {:?}", name, level);', "positional arguments", True),
-        ('let a = format!("{}: {}", self.name, level);', "positional arguments", False),  # cannot be inlined
         ("fn f() -> Box<dyn Store> {", "trait objects", True),
         ("fn f() -> Box<dyn Error> {", "trait objects", False),  # abstracts no dependency
         ("let a = config::Config::builder();", "config crate", True),
@@ -168,7 +164,7 @@ def test_a_question_has_at_least_two_answers() -> None:
 
 
 def test_every_language_speaks_of_every_category() -> None:
-    for language in ("python", "javascript", "go", "java", "csharp", "rust"):
+    for language in ("python", "javascript", "go", "java", "rust"):
         categories = {detector.category for detector in BUILT_IN if detector.language == language}
         assert categories == set(PATTERN_CATEGORIES), language
 
@@ -181,7 +177,6 @@ def test_every_language_speaks_of_every_category() -> None:
         ("python", "text = 'call os.environ here'\n"),
         ("javascript", "// console.log(1)\n"),
         ("javascript", "/* \n console.log(1)\n*/"),
-        ("python", 'a: Optional["Later"] = None\n'),  # what is not defined yet can be written in no other way
         ("javascript", "  async fetch(\n    url: string,\n"),  # a method of that name
         ("javascript", "  fetch(url: string) {\n"),
         ("go", '// fmt.Println("a")\n'),
@@ -246,7 +241,6 @@ def test_the_teams_figures(team: Path) -> None:
     assert seen[".", "logging module"] == (60, 3, 5, 2, "Rising", "2025-12-02", "prefer")
     assert seen[".", "print"] == (40, 2, 5, 2, "Stable", "2025-09-23", "")
     assert (".", "os.path") not in seen  # what one file does is no habit
-    assert seen[".", "lazy % arguments"] == (100, 3, 3, 2, "Stable", "2025-12-02", "use")  # the only way gains nothing
     # The web is a package of its own. One file is too few for advice.
     assert seen["web", "inject()"] == (50, 1, 2, 1, "Rising", "2025-12-12", "")
     assert seen["web", "constructor parameters"] == (50, 1, 2, 1, "Stable", "2025-06-15", "")
@@ -260,8 +254,8 @@ def test_the_teams_figures(team: Path) -> None:
 
 # --- advice --------------------------------------------------------------------------------------------------------
 
-OLD = "from typing import Optional\n\n\ndef f(a: Optional[int]):\n    return a\n"
-NEW = "def f(a: int | None):\n    return a\n"
+OLD = "import os\n\n\ndef f(a):\n    return os.path.join(a)\n"
+NEW = "from pathlib import Path\n\n\ndef f(a):\n    return Path(a)\n"
 
 
 def files(folder: str, text: str, count: int, ending: str = ".py") -> dict[str, str]:
@@ -283,14 +277,12 @@ def test_what_another_way_replaces_is_to_be_avoided(tmp_path: Path) -> None:
         (10, "Ann", files("lib", NEW, 2)),
         (5, "Ben", files("lib/b", NEW, 3)),
     )
-    assert advice(root) == {"X | None": ("Rising", "prefer"), "Optional[X]": ("Declining", "avoid")}
+    assert advice(root) == {"pathlib": ("Rising", "prefer"), "os.path": ("Declining", "avoid")}
     with engine_of(root) as engine:
         (old,) = (p for p in report_of(engine, root).patterns if p.guidance == "avoid")
         found = engine.search(SearchRequest("f return", paths=(str(root),), context=True, limit=20)).hits
-    assert advice_line(old).startswith(
-        "Optional[X] (how optional types are written): 3 of 8 files, 2 authors, none since"
-    )
-    assert "X | None takes its place" in advice_line(old)
+    assert advice_line(old).startswith("os.path (how paths are handled): 3 of 8 files, 2 authors, none since")
+    assert "pathlib takes its place" in advice_line(old)
     shown = {hit.path: hit.context for hit in found if hit.context}
     assert {shown[path].pattern_warning for path in files("lib", OLD, 2)} == {advice_line(old)}
     assert {shown[path].pattern_warning for path in files("lib", NEW, 2)} == {""}
@@ -298,15 +290,14 @@ def test_what_another_way_replaces_is_to_be_avoided(tmp_path: Path) -> None:
 
 def test_what_most_files_do_is_never_avoided(tmp_path: Path) -> None:
     root = build_history(tmp_path / "r", (300, "Ann", files("lib", OLD, 5)), (5, "Ann", files("lib", NEW, 3)))
-    assert advice(root) == {"Optional[X]": ("Declining", ""), "X | None": ("Rising", "prefer")}
+    assert advice(root) == {"os.path": ("Declining", ""), "pathlib": ("Rising", "prefer")}
 
 
 def test_an_older_way_is_no_advice_beside_a_common_newer_one(tmp_path: Path) -> None:
-    old, new = 'x = "%s" % y\n', 'x = f"{y}"\n'
-    both = build_history(tmp_path / "both", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 3)))
-    assert advice(both) == {"% formatting": ("", ""), "f-strings": ("", "")}
-    few = build_history(tmp_path / "few", (9, "Ann", files("lib", old, 7)), (5, "Ann", files("lib", new, 1)))
-    assert advice(few)["% formatting"] == ("", "use")
+    both = build_history(tmp_path / "both", (9, "Ann", files("lib", OLD, 7)), (5, "Ann", files("lib", NEW, 3)))
+    assert advice(both) == {"os.path": ("", ""), "pathlib": ("", "")}
+    few = build_history(tmp_path / "few", (9, "Ann", files("lib", OLD, 7)), (5, "Ann", files("lib", NEW, 1)))
+    assert advice(few)["os.path"] == ("", "use")
 
 
 def test_the_only_way_does_not_decline(tmp_path: Path) -> None:
@@ -361,11 +352,11 @@ def test_what_few_of_many_files_do_says_nothing_about_the_team(tmp_path: Path) -
 
 def test_a_young_history_has_no_trends(tmp_path: Path) -> None:
     young = build_history(tmp_path / "young", (50, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
-    assert advice(young) == {"X | None": ("", "use")}
+    assert advice(young) == {"pathlib": ("", "use")}
     with engine_of(young) as engine:
         assert "the history is shorter than 60 days: trends are not known" in report_of(engine, young).notes
     older = build_history(tmp_path / "older", (90, "Ann", files("lib", NEW, 4)), (1, "Ann", files("app", NEW, 4)))
-    assert advice(older) == {"X | None": ("Stable", "use")}
+    assert advice(older) == {"pathlib": ("Stable", "use")}
 
 
 def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
@@ -377,15 +368,19 @@ def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
 
 def test_a_few_files_or_one_of_several_people_make_no_team(tmp_path: Path) -> None:
     two = build_history(tmp_path / "two", (5, "Ann", files("lib", NEW, 2)))
-    assert advice(two) == {"X | None": ("", "")}
+    assert advice(two) == {"pathlib": ("", "")}
     one_of_many = build_history(
-        tmp_path / "many", (9, "Ann", files("lib", NEW, 4)), (5, "Ben", {"lib/g.py": "x = f'{y}'\n"})
+        tmp_path / "many",
+        (9, "Ann", files("lib", NEW, 4)),
+        (5, "Ben", {"lib/g.py": "import httpx\n\nclient = httpx.Client()\n"}),
     )
-    assert advice(one_of_many)["X | None"] == ("", "")
+    assert advice(one_of_many)["pathlib"] == ("", "")
     alone = build_history(
-        tmp_path / "alone", (9, "Ann", files("lib", NEW, 4)), (5, "Ann", {"lib/g.py": "x = f'{y}'\n"})
+        tmp_path / "alone",
+        (9, "Ann", files("lib", NEW, 4)),
+        (5, "Ann", {"lib/g.py": "import httpx\n\nclient = httpx.Client()\n"}),
     )
-    assert advice(alone)["X | None"] == ("", "use")
+    assert advice(alone)["pathlib"] == ("", "use")
 
 
 def test_only_product_code_says_how_the_team_writes(tmp_path: Path) -> None:
@@ -415,9 +410,9 @@ def test_a_framework_counts_only_where_it_is_declared(tmp_path: Path) -> None:
         **{f"timers/src/settings{n}.js": options for n in range(4)},
     }
     found = advice(build_history(tmp_path / "r", (5, "Ann", sources)))
-    assert found["app function components"] == ("", "use")
-    assert "timers function components" not in found
-    assert "react function components" not in found  # React's own code is no example of how to use it
+    assert found["app useState"] == ("", "")
+    assert "timers useState" not in found
+    assert "react useState" not in found  # React's own code is no example of how to use it
     assert not [name for name in found if "options API" in name]
 
 
@@ -429,10 +424,10 @@ def test_packages_of_one_repository_are_counted_apart(tmp_path: Path) -> None:
         "new/pyproject.toml": '[project]\nname = "new"\n',
     }
     root = build_history(tmp_path / "r", (5, "Ann", sources))
-    assert advice(root) == {"old Optional[X]": ("", "use"), "new X | None": ("", "use")}
+    assert advice(root) == {"old os.path": ("", "use"), "new pathlib": ("", "use")}
     with engine_of(root) as engine:
         report = report_of(engine, root)
-    assert [p.name for p in in_area(report, "old/src/deep/more.py", "python").patterns] == ["Optional[X]"]
+    assert [p.name for p in in_area(report, "old/src/deep/more.py", "python").patterns] == ["os.path"]
     assert in_area(report, "scripts.py", "python").patterns == ()
     assert in_area(report, "old/src/a.ts", "typescript").patterns == ()
 
@@ -452,25 +447,19 @@ def test_a_path_narrows_patterns_to_its_packages(tmp_path: Path) -> None:
         assert areas("src") == {"."}
         shown = io.StringIO()
         render(engine.knowledge.patterns(PatternsRequest(str(root))), Output(shown))
-    assert shown.getvalue().count("X | None") == 3
+    assert shown.getvalue().count("pathlib") == 3
     assert "… 3 more packages; `codeinfo patterns libs/" in shown.getvalue()
 
 
 def test_golden_files_are_product_code_of_today_without_poor_ways(tmp_path: Path) -> None:
-    good = (
-        "from pathlib import Path\n\n\n"
-        + NEW
-        + "\n\nhere = Path('a')\n"
-        + "\n\ndef g(b):\n    return f'{b}'\n"
-        + "\n\nx = 1\n" * 6
-    )
+    good = NEW + "\n\ndef g(b):\n    logger.info(b)\n" + "\n\nwith suppress(OSError):\n    g(1)\n" + "\n\nx = 1\n" * 6
     sources = {**files("lib", good, 3), "lib/poor.py": good + "\nprint(x)\n", "examples/e.py": good, "lib/tiny.py": NEW}
     old = {f"lib/old{number}.py": good for number in range(2)}
     root = build_history(tmp_path / "r", (500, "Ann", old), (5, "Ann", sources))
     with engine_of(root) as engine:
         golden = report_of(engine, root).golden_files
     assert {file.path for file in golden} == set(files("lib", good, 3))
-    assert golden[0].patterns == ("X | None", "pathlib", "f-strings")
+    assert golden[0].patterns == ("contextlib.suppress", "logging module", "pathlib")
 
 
 def test_tests_inside_of_a_source_file_are_tests() -> None:
@@ -696,7 +685,7 @@ def test_libraries_are_counted_however_a_file_uses_them(text: str, name: str) ->
 
 def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) -> None:
     def uses(count: int, lines: int) -> str:
-        return "".join(f"def f{at}(a: int | None):\n    return a\n" for at in range(count)) + "x = 1\n" * lines
+        return "".join(f"def f{at}(a=os.path.sep):\n    return a\n" for at in range(count)) + "x = 1\n" * lines
 
     others = {
         "lib/huge.py": uses(100, 500),
@@ -711,7 +700,7 @@ def test_an_example_is_a_readable_file_of_today_and_no_stand_in(tmp_path: Path) 
     }
     root = build_history(tmp_path / "r", (500, "Ann", {"lib/old.py": uses(3, 90)}), (5, "Ann", others))
     with engine_of(root) as engine:
-        (pattern,) = (one for one in report_of(engine, root).patterns if one.name == "X | None")
+        (pattern,) = (one for one in report_of(engine, root).patterns if one.name == "os.path")
     assert pattern.examples == ("migrations/store.py:1", "lib/ledger.py:1", "lib/once.py:1")
 
 
@@ -720,12 +709,12 @@ def test_examples_of_tests_are_tests_and_none_is_better_than_a_bad_one(tmp_path:
     sources = {
         "package.json": '{"name": "shop", "devDependencies": {"vitest": "1"}}',
         **{f"src/tests/{name}.ts": test for name in ("a-helper", "vitest.setup", "api-mock", "store.spec")},
-        **{f"src/{name}.ts": "export const f = async () => await g();\n" * 900 for name in ("store", "till")},
+        **{f"src/{name}.ts": "export const f = () => fetch(URL);\n" * 900 for name in ("store", "till")},
     }
     root = build_history(tmp_path / "r", (5, "Ann", sources))
     with engine_of(root) as engine:
         examples = {one.name: one.examples for one in report_of(engine, root).patterns}
-    assert examples == {"Vitest": ("src/tests/store.spec.ts:1",), "async/await": ()}
+    assert examples == {"Vitest": ("src/tests/store.spec.ts:1",), "fetch": ()}
 
 
 def test_an_import_of_types_alone_is_no_use_of_a_package(tmp_path: Path) -> None:

@@ -1020,17 +1020,19 @@ BUILT_IN = built_in_detectors()
 @pytest.mark.parametrize(
     ("name", "adoption", "guidance", "said"),
     [
-        ("str.format", 11, "", True),
-        ("str.format", 30, "", False),  # many do so
-        ("f-strings", 11, "", False),  # the way that the language went
-        ("f-strings", 30, "avoid", True),
+        ("httpx", 11, "", True),
+        ("httpx", 30, "", False),  # many do so
+        ("httpx", 30, "avoid", True),
+        ("structlog", 11, "", False),  # answers another question
     ],
 )
 def test_only_a_rare_way_is_unusual(name: str, adoption: int, guidance: str, said: bool) -> None:
     position = next(at for at, one in enumerate(BUILT_IN) if (one.language, one.name) == ("python", name))
     question = BUILT_IN[position].question
-    common = PatternUse("% formatting", "component style", question, "python", 84, 9, 9, "Rising", "2026-01-01", "use")
-    other = replace(common, name=name, adoption=adoption, guidance=guidance)
+    common = PatternUse(
+        "requests", "data access", "how HTTP is called", "python", 84, 9, 9, "Rising", "2026-01-01", "use"
+    )
+    other = replace(common, name=name, question=question, adoption=adoption, guidance=guidance)
     change = compare("a.py", "x\n", "x\ny\n")
     found = unusual_patterns({"a.py": [(position, 2)]}, [change], BUILT_IN, {"a.py": [common, other]})
     assert bool(found) is said

@@ -24,7 +24,7 @@ from codeinfo.graph import references
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.uses import import_timing
 from codeinfo.index.line import find_edited
-from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide, files_of_area
+from codeinfo.knowledge.card import TARGETS, Evidence, add_context, decide
 from codeinfo.knowledge.detectors import detector_language, is_test_code
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import (
@@ -244,31 +244,32 @@ class KnowledgeOperations:
         store = project.index.live_store()
         if store is None:
             return None
-        own = [hit for hit in result.hits if hit.root == root]
-        code = [hit for hit in own if hit.kind is FileKind.CODE]
-        targets = self._code.name_targets(project.index, store, request.query, code[:TARGETS])
-        patterns = self._patterns_around(project, own, now)[0]
-        files = {path: row.size for path, row in store.manifest().items() if is_product(path, row.kind)}
-        area = files_of_area(code[0].path, files) if code else ()
-        return decide(
-            Evidence(
-                query=request.query,
-                purpose=request.purpose,
-                hits=own,
-                quality=result.quality,
-                patterns=project.patterns.with_near_examples(patterns, code[0].path) if code else patterns,
-                used=project.patterns.used_in(area),
-                memories=result.memories,
-                targets=targets,
-                callers=self._code.callers(project.index, {(h.path, h.symbol) for h in targets if h.symbol}),
-                files=files,
-                near=project.patterns.conventions_in(hit.path for hit in code[:TARGETS]),
-                together=project.companions(code[0].path) if code else "",
-                gathered=self._code.gathering_file(project.index, store, code[0].path) if code else None,
-                has_vectors=project.index.config.embedding.provider == "builtin",
-                changed_since_index=_count_changed(project.index, store),
-            )
+        hits = [hit for hit in result.hits if hit.root == root]
+        code = [hit for hit in hits if hit.kind is FileKind.CODE][:TARGETS]
+        targets = self._code.name_targets(project.index, store, request.query, code)
+        evidence = Evidence(
+            query=request.query,
+            purpose=request.purpose,
+            hits=hits,
+            quality=result.quality,
+            patterns=self._patterns_around(project, hits, now)[0],
+            memories=result.memories,
+            targets=targets,
+            callers=self._code.callers(project.index, {(h.path, h.symbol) for h in targets if h.symbol}),
+            files={path: row.size for path, row in store.manifest().items() if is_product(path, row.kind)},
+            has_vectors=project.index.config.embedding.provider == "builtin",
+            changed_since_index=_count_changed(project.index, store),
         )
+        if evidence.is_about_task:
+            place, patterns = evidence.place, project.patterns
+            evidence = replace(
+                evidence,
+                patterns=patterns.with_near_examples(evidence.patterns, place),
+                near=patterns.used_in(hit.path for hit in code),
+                together=project.companions(place),
+                gathered=self._code.gathering_file(project.index, store, place) if evidence.adds_something else None,
+            )
+        return decide(evidence)
 
 
 def _key(hit: Hit) -> tuple[str, str, int]:

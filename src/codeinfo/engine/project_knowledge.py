@@ -51,7 +51,7 @@ from codeinfo.knowledge.patterns import (
     with_near_examples,
 )
 from codeinfo.knowledge.project import is_manifest
-from codeinfo.languages import is_product, kind_of, language_of
+from codeinfo.languages import file_kind, is_product, kind_of, language_of
 from codeinfo.languages.model import get_language
 from codeinfo.model import NO_TRENDS, FileKind, ManifestRow, NextStep, Note, RelatedMemory, decode_stored, to_run
 from codeinfo.operations.knowledge import PatternReport
@@ -219,7 +219,7 @@ class _GitMemories(Struct, frozen=True):
     memories: tuple[Memory, ...]
 
 
-_Part = tuple[str, str] | None  # a package and a language family, or the whole project
+_Part = tuple[str, str, bool] | None  # the product or the tests of a package in a language family, or everything
 
 
 class _Latest(Struct):
@@ -254,10 +254,11 @@ class ProjectPatterns:
             return self._refresh(store, now).report
 
     def around(self, store: SqliteStore, now: float, path: str, language: str) -> tuple[PatternReport, Hints]:
-        """What is known about a file's package, in its language family: the rest of a large project is not read."""
+        """What is known about a file's package, in its language family and of its product or its tests: the rest of a
+        large project is not read."""
         with self._lock:
-            family = detector_language(language)
-            latest = self._refresh(store, now, lambda areas: (areas.of(path, family), family))
+            family, is_test = detector_language(language), file_kind(path) is FileKind.TEST
+            latest = self._refresh(store, now, lambda areas: (areas.of(path, family), family, is_test))
             return in_area(latest.report, path, language), latest.hints
 
     def with_near_examples(self, report: PatternReport, path: str) -> PatternReport:
@@ -286,11 +287,6 @@ class ProjectPatterns:
     def _known_parts(self) -> list[_Latest]:
         with self._lock:
             return list(self._latest.values())
-
-    def conventions_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
-        """The same without what is only a way to write."""
-        idioms = {key_of(detector) for detector in self.detectors if detector.idiom}
-        return self.used_in(paths) - idioms
 
     def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
         """The uses in some files, by their current text."""
@@ -339,7 +335,8 @@ class ProjectPatterns:
             path: row
             for path, row in known.items()
             for family in [detector_language(row.language)]
-            if part is None or (family == part[1] and areas.of(path, family) == part[0])
+            if part is None or part[1:] == (family, row.kind is FileKind.TEST)
+            if part is None or areas.of(path, family) == part[0]
             if self._matcher.knows(row.language)
         }
 

@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,7 +29,7 @@ from codeinfo.model import (
     RelatedMemory,
     to_run,
 )
-from codeinfo.operations.knowledge import PatternReport, PatternUse
+from codeinfo.operations.knowledge import PatternReport
 from codeinfo.search.query import CHANGE_VERBS, read_query
 from codeinfo.tokens import identifiers, split_identifier, stem, terms
 
@@ -234,8 +235,6 @@ def add_context(
 # --- the card --------------------------------------------------------------------------------------------------------
 
 
-CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
-NEEDED = 40.0
 # Relevance is a logistic model of how much of the task the first results cover. It was fitted on 201 commits of five
 # repositories, each asked of its own repository before it was made, and 300 asked of another one.
 WITH_VECTORS, WITH_VECTORS_FROM = {"meaning": 6.8, "words": 3.4, "names": 2.6}, -5.5
@@ -250,24 +249,58 @@ MOST_HELP = 4
 Place = tuple[str, int]  # path and line
 
 
-class Evidence(Struct, frozen=True):
+class Coverage(Struct, frozen=True):
+    """How much of a task the first results cover, each 0..1, and its words that none of them has."""
+
+    meaning: float = 0.0  # the nearest cosine
+    words: float = 0.0  # share of the task's words in one result
+    names: float = 0.0  # share in one result's path and names
+    missing: tuple[str, ...] = ()
+    is_vague: bool = False  # the task has no word about a subject
+
+
+class Evidence(Struct, frozen=True, dict=True):
     """What is known around a search for a change."""
 
     query: str
     purpose: str
     hits: Sequence[Hit]
     quality: Quality
-    patterns: PatternReport
-    used: Collection[Key]  # patterns used in the area
+    patterns: PatternReport  # of the package of the first result
     memories: Sequence[RelatedMemory]
     targets: Sequence[Hit]  # code that the change is likely to touch, with the symbol that the task names
     callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a target → its calls; no tests
     files: Mapping[str, int] = {}  # code of the project, with its bytes
-    near: Collection[Key] = ()  # patterns used in the files of the first results, without mere ways to write
+    near: Collection[Key] = ()  # patterns used in the files of the first results
     together: str = ""  # see `companions`
     gathered: tuple[str, int, int] | None = None  # see `gathering_file`
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
     changed_since_index: int = 0  # files whose current state the index does not know
+
+    @cached_property
+    def code(self) -> list[Hit]:
+        return [hit for hit in self.hits if hit.kind is FileKind.CODE]
+
+    @cached_property
+    def relevance(self) -> tuple[float, Coverage]:
+        return relevance(self.query, self.code, has_vectors=self.has_vectors)
+
+    @property
+    def is_about_task(self) -> bool:
+        return self.relevance[0] >= RELEVANT
+
+    @property
+    def place(self) -> str:
+        """The file to be changed: of what the task names, otherwise the first; "" without code."""
+        return next((hit.path for hit in _find_named(self.query, self.targets) or self.code), "")
+
+    @property
+    def first_word(self) -> str:
+        return next(iter(identifiers(self.query.lower())), "")
+
+    @property
+    def adds_something(self) -> bool:
+        return self.first_word in _ADDING
 
 
 class _Doubt(Struct, frozen=True):
@@ -277,37 +310,27 @@ class _Doubt(Struct, frozen=True):
 
 
 def decide(evidence: Evidence) -> Card:
-    code = [hit for hit in evidence.hits if hit.kind is FileKind.CODE]
-    families = {detector_language(hit.language) for hit in code[:TARGETS]}
-    patterns = [
-        pattern
-        for pattern in evidence.patterns.patterns
-        if pattern.language in families and key_of(pattern) in evidence.used
-    ]
-    share, found = relevance(evidence.query, code, has_vectors=evidence.has_vectors)
-    points = [_code_points(share, found), _pattern_points(patterns), _memory_points(evidence.memories)]
-    score = round(sum(point.points for point in points), 1)
-    covered, callers = _coverage(evidence)
-    doubts = [
-        *_doubts_on_results(evidence, code, share, found),
-        *_doubts_around(evidence, patterns, callers, callers[covered:]),
-    ]
-    if score < NEEDED:
-        doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
+    code, (share, coverage) = evidence.code, evidence.relevance
+    shown, callers = _split_callers(evidence)
+    doubts = [*_doubts_on_results(evidence), *_doubts_around(evidence, callers, callers[shown:])]
     failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
-    warned = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
-    deprecated = [f"{hit.path} {hit.symbol} is {said}" for hit, said in warned if said.startswith(DEPRECATED)]
-    helps = tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP]
+    warnings = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
+    deprecated = [f"{hit.path} {hit.symbol} is {text}" for hit, text in warnings if text.startswith(DEPRECATED)]
+    score = round(100 * share, 1)
+    reason = f"{share:.0%}, {RELEVANT:.0%} are needed{_describe_missing(coverage)}"
     return Card(
         ready=not doubts,
         score=score,
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=(*failures[:MOST_LISTED], *list(dict.fromkeys(deprecated))[:MOST_LISTED]),
-        patterns=_advice(patterns, evidence) if share >= RELEVANT else None,
-        best_example=best_example(code, evidence.files) if share >= RELEVANT else "",
-        impact=_impact(covered, callers),
-        what_would_help=helps,
-        reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
+        patterns=_advice(evidence) if evidence.is_about_task else None,
+        best_example=best_example(code, evidence.files) if evidence.is_about_task else "",
+        impact=_impact(shown, callers),
+        what_would_help=tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP],
+        reckoning=(
+            CardPoint("about the task", score, 100.0, reason),
+            *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts),
+        ),
     )
 
 
@@ -322,76 +345,39 @@ _EMPTY = frozenset(
 )
 
 
-class Found(Struct, frozen=True):
-    """How much of a task the first results cover, each 0..1, and its words that none of them has."""
-
-    meaning: float = 0.0  # the nearest cosine
-    words: float = 0.0  # share of the task's words in one result
-    names: float = 0.0  # share in one result's path and names
-    missing: tuple[str, ...] = ()
-    vague: bool = False  # the task has no word about a subject
-
-
-def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[float, Found]:
+def relevance(query: str, code: Sequence[Hit], *, has_vectors: bool) -> tuple[float, Coverage]:
     """How likely it is, 0..1, that the first results are what the task is about."""
-    found = _measure_coverage(query, code[:TARGETS])
+    coverage = _measure_coverage(query, code[:TARGETS])
     if any(query.strip("`'\"() ") in (hit.symbol, hit.symbol.rpartition(".")[2]) for hit in code[:TARGETS] if query):
-        return 1.0, found  # requested by name
-    if found.vague or not code:
-        return 0.0, found
+        return 1.0, coverage  # requested by name
+    if coverage.is_vague or not code:
+        return 0.0, coverage
     weights, start = (WITH_VECTORS, WITH_VECTORS_FROM) if has_vectors else (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
-    score = start + sum(weight * getattr(found, name) for name, weight in weights.items())
-    return round(1 / (1 + math.exp(-score)), 3), found
+    score = start + sum(weight * getattr(coverage, name) for name, weight in weights.items())
+    return round(1 / (1 + math.exp(-score)), 3), coverage
 
 
-def _measure_coverage(query: str, code: Sequence[Hit]) -> Found:
-    subject = {stem(word): word for word in _subject(query)}
+def _measure_coverage(query: str, code: Sequence[Hit]) -> Coverage:
+    # The leading verb only says that something is to be changed.
+    words = read_query(query).words
+    words = words[1:] if words and words[0] in CHANGE_VERBS else words
+    subject = {stem(word): word for word in words if word not in _EMPTY}
     if not subject:
-        return Found(vague=True)
+        return Coverage(is_vague=True)
     names = [frozenset(terms(f"{hit.path} {hit.symbol} {hit.breadcrumb}")) for hit in code]
-    whole = [own | frozenset(terms(hit.text)) for own, hit in zip(names, code, strict=True)]
-    everywhere = frozenset().union(*whole)
-    return Found(
+    texts = [bag | frozenset(terms(hit.text)) for bag, hit in zip(names, code, strict=True)]
+    everywhere = frozenset().union(*texts)
+    return Coverage(
         meaning=max((1 - hit.distance.value / 2 for hit in code if hit.distance), default=0.0),
-        words=max((len(subject.keys() & bag) for bag in whole), default=0) / len(subject),
+        words=max((len(subject.keys() & bag) for bag in texts), default=0) / len(subject),
         names=max((len(subject.keys() & bag) for bag in names), default=0) / len(subject),
         missing=tuple(word for term, word in subject.items() if term not in everywhere),
     )
 
 
-def _subject(query: str) -> list[str]:
-    """The words that say what is to be changed: without the leading verb, which only says that it is."""
-    words = read_query(query).words
-    after_verb = words[1:] if words and words[0] in CHANGE_VERBS else words
-    return [word for word in after_verb if word not in _EMPTY]
-
-
-# --- points ----------------------------------------------------------------------------------------------------------
-
-
-def _code_points(share: float, found: Found) -> CardPoint:
-    reason = (
-        f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points{_describe_lacking(found)}"
-    )
-    return CardPoint("code", round(CODE_POINTS * min(1.0, share / RELEVANT), 1), CODE_POINTS, reason)
-
-
-def _describe_lacking(found: Found) -> str:
-    listed = ", ".join(found.missing[:MOST_LISTED]) + ("…" if len(found.missing) > MOST_LISTED else "")
-    return f"; nothing about {listed}" if found.missing else ""
-
-
-def _pattern_points(patterns: Sequence[PatternUse]) -> CardPoint:
-    preferred = [pattern for pattern in patterns if pattern.guidance in ("use", "prefer")]
-    share = 1.0 if preferred else 0.5 if patterns else 0.0
-    reason = f"{len(preferred)} preferred of {len(patterns)} patterns in the area"
-    return CardPoint("patterns", PATTERN_POINTS * share, PATTERN_POINTS, reason)
-
-
-def _memory_points(memories: Sequence[RelatedMemory]) -> CardPoint:
-    best = max((memory.confidence for memory in memories), default=0.0)
-    reason = f"best of {len(memories)} related memories counts {best:.0%}" if memories else "no related memory"
-    return CardPoint("memory", round(MEMORY_POINTS * best, 1), MEMORY_POINTS, reason)
+def _describe_missing(coverage: Coverage) -> str:
+    listed = ", ".join(coverage.missing[:MOST_LISTED]) + ("…" if len(coverage.missing) > MOST_LISTED else "")
+    return f"; nothing about {listed}" if listed else ""
 
 
 # --- doubts ----------------------------------------------------------------------------------------------------------
@@ -413,19 +399,20 @@ _ADDING = frozenset("add create implement introduce support".split())  # begins 
 _REACHING = frozenset("delete deprecate drop move remove rename replace".split())
 
 
-def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, found: Found) -> Iterator[_Doubt]:
+def _doubts_on_results(evidence: Evidence) -> Iterator[_Doubt]:
     """Whether the search found what the task is about."""
+    code, (share, coverage) = evidence.code, evidence.relevance
     if _EVERYWHERE.search(evidence.query) or _SWEEPING.match(evidence.query):
         steps = (
             NextStep("run ", to_run("map"), " and choose one area"),
             "search again for the first place to change, by its name",
         )
         yield _Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)
-    if found.vague:
+    if coverage.is_vague:
         yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
-    elif share < RELEVANT:
-        reason = f"the results have little to do with the task ({share:.0%}){_describe_lacking(found)}"
-        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # what was found is no basis for a change
+    elif not evidence.is_about_task:
+        reason = f"the results have little to do with the task ({share:.0%}){_describe_missing(coverage)}"
+        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # the results are no basis for a change
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
         yield _Doubt("low search quality", f"the search has low confidence ({why})", _broader(evidence, code))
@@ -437,33 +424,25 @@ def _doubts_on_results(evidence: Evidence, code: Sequence[Hit], share: float, fo
         yield _Doubt("thin evidence", reason, _broader(evidence, code))
 
 
-def _doubts_around(
-    evidence: Evidence, patterns: Sequence[PatternUse], callers: Sequence[Place], missing: Sequence[Place]
-) -> Iterator[_Doubt]:
+def _doubts_around(evidence: Evidence, callers: Sequence[Place], missing: Sequence[Place]) -> Iterator[_Doubt]:
     """Unseen callers (`missing`), competing patterns, old memories."""
     # Callers need to be read before changing how a function is called, not before changing what it does.
-    first = next(iter(identifiers(evidence.query.lower())), "")
-    reaching = evidence.purpose != "edit" or first in _REACHING
-    if reaching and callers and 1 - len(missing) / len(callers) < COVERED_AT:
+    is_reaching = evidence.purpose != "edit" or evidence.first_word in _REACHING
+    if is_reaching and callers and 1 - len(missing) / len(callers) < COVERED_AT:
         steps = tuple(f"read {path}:{line}, which calls a result" for path, line in missing[:2])
         yield _Doubt("low caller coverage", f"{len(missing)} of {len(callers)} callers are not in the results", steps)
     subject = frozenset(terms(evidence.query))
-    used = set(map(key_of, patterns))
-    for conflict in evidence.patterns.conflicts:  # both are used in the area: which one to follow is open
-        in_area = used.issuperset((conflict.language, conflict.question, name) for name in conflict.patterns)
-        if in_area and any(subject.issuperset(terms(name)) for name in conflict.patterns):
-            (one, other), (share, rest) = conflict.patterns, conflict.adoption
-            reason = f"the team is divided on {conflict.question}: {one} {share} %, {other} {rest} %"
+    for conflict in evidence.patterns.conflicts:  # which one to follow is open
+        if any(subject.issuperset(terms(name)) for name in conflict.patterns):
+            (name, rival), (share, rest) = conflict.patterns, conflict.adoption
+            reason = f"the team is divided on {conflict.question}: {name} {share} %, {rival} {rest} %"
             step = NextStep("run ", to_run("patterns", category=conflict.category))
             yield _Doubt("pattern conflict", reason, (step,))
     for memory in evidence.memories:
         if memory.stale:
             step = NextStep("run ", to_run("memory show", memory.id), " and remember it again if it still holds")
-            yield _Doubt(
-                "stale memory",
-                f"memory {memory.id} has decayed to a confidence of {memory.confidence:.0%}",
-                (step,),
-            )
+            reason = f"memory {memory.id} has decayed to a confidence of {memory.confidence:.0%}"
+            yield _Doubt("stale memory", reason, (step,))
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
@@ -481,17 +460,16 @@ def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
 # --- what goes along -------------------------------------------------------------------------------------------------
 
 
-def _coverage(evidence: Evidence) -> tuple[int, list[Place]]:
+def _split_callers(evidence: Evidence) -> tuple[int, list[Place]]:
     """How many callers of the likely targets are among the results, and all callers, those in the results first."""
     shown = {hit.path for hit in evidence.hits}
     callers: dict[str, int] = {}
     for hit in _find_named(evidence.query, evidence.targets) or evidence.targets:
         for path, line in evidence.callers.get((hit.path, hit.symbol), ()):
             callers.setdefault(path, line)
-    product = frozenset(evidence.files)  # examples that call it come after shipped code
-    ordered = sorted(callers.items(), key=lambda place: place[0] not in product)
-    present = [place for place in ordered if place[0] in shown]
-    return len(present), present + [place for place in ordered if place[0] not in shown]
+    # Examples that call it come after shipped code.
+    ordered = sorted(callers.items(), key=lambda place: (place[0] not in shown, place[0] not in evidence.files))
+    return len(shown & callers.keys()), ordered
 
 
 def _find_named(query: str, code: Sequence[Hit]) -> list[Hit]:
@@ -503,21 +481,23 @@ def _find_named(query: str, code: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in named if re.search(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)", written)] or named
 
 
-def _impact(covered: int, callers: Sequence[Place]) -> CardImpact | None:
+def _impact(shown: int, callers: Sequence[Place]) -> CardImpact | None:
     if not callers:
         return None
-    files = [f"{path}:{line}" for path, line in (*callers[covered:], *callers[:covered])]
-    return CardImpact(f"{covered}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
+    files = [f"{path}:{line}" for path, line in (*callers[shown:], *callers[:shown])]
+    return CardImpact(f"{shown}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
 
 
-def _advice(patterns: Sequence[PatternUse], evidence: Evidence) -> CardPatterns | None:
-    """What is done in the files to be changed and with them: how the area makes HTTP calls is no help for a tooltip."""
-    by_share = sorted(patterns, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
+def _advice(evidence: Evidence) -> CardPatterns | None:
+    """What is done in the files to be changed and with them: how others make HTTP calls is no help for a tooltip."""
+    families = {detector_language(hit.language) for hit in evidence.code[:TARGETS]}
+    near = [one for one in evidence.patterns.patterns if one.language in families and key_of(one) in evidence.near]
+    near.sort(key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
     # What nobody does otherwise needs no advice.
-    do = [p for p in by_share if p.guidance in ("use", "prefer") and p.adoption < 100 and key_of(p) in evidence.near]
-    avoid = [p for p in by_share if p.guidance == "avoid"]
+    do = [pattern for pattern in near if pattern.guidance in ("use", "prefer") and pattern.adoption < 100]
+    avoid = [pattern for pattern in near if pattern.guidance == "avoid"]
     register = ""
-    if evidence.gathered and next(iter(identifiers(evidence.query.lower())), "") in _ADDING:
+    if evidence.gathered and evidence.adds_something:
         register = "for a new file beside the first result: {} imports {} of the {} there".format(*evidence.gathered)
     lines = (*filter(None, (register, evidence.together)), *map(advice_line, do[:MOST_LISTED]))
     return CardPatterns(lines, tuple(map(advice_line, avoid[:MOST_LISTED]))) if lines or avoid else None
@@ -554,7 +534,6 @@ def _kind_of_added(path: str) -> str:
 
 # --- the example -----------------------------------------------------------------------------------------------------
 
-LARGEST_AREA = 0.25  # of the files: a larger folder is split into its subfolders
 LONGEST_EXAMPLE = 30_000  # bytes, some 700 lines: nobody models a change on more
 
 
@@ -572,19 +551,6 @@ def best_example(code: Sequence[Hit], files: Mapping[str, int]) -> str:
         and can_be_example(hit.path)
     )
     return next(alike, "")
-
-
-def files_of_area(path: str, files: Collection[str]) -> list[str]:
-    """The files of the part of the project that a file belongs to: the outermost folder around it with at most a
-    quarter of all files, or its own folder if there is none."""
-    folders = path.split("/")[:-1]
-    inside = list(files)
-    for depth in range(1, len(folders) + 1):
-        prefix = "/".join(folders[:depth]) + "/"
-        inside = [one for one in inside if one.startswith(prefix)]
-        if len(inside) <= LARGEST_AREA * len(files):
-            return inside
-    return [one for one in inside if one.rpartition("/")[0] == "/".join(folders)]
 
 
 def _is_near(path: str, target: str) -> bool:

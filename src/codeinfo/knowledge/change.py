@@ -268,7 +268,7 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
     return [
         one
         for one in definitions
-        if one.exported and one.kind in _API_KINDS and not _HIDDEN.search(one.signature.partition("(")[0])
+        if one.exported and one.kind in _API_KINDS and not _HIDDEN.search(one.signature.partition(one.name)[0])
         if (owner := owners[one.qualified]) is None or (owner.exported and not owner.is_function)
     ]
 

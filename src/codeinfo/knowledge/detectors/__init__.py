@@ -74,7 +74,6 @@ class Detector(Struct, frozen=True, forbid_unknown_fields=True):
     poor: bool = False  # never advised, however common
     modern: bool = False  # what its language or framework offers instead of the other answers
     advice: bool = True  # whether the answers to its question compete; otherwise they are only counted
-    idiom: bool = False  # only a way to write, which a formatter may choose: no advice on one change
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
     from_project: bool = False  # matched line by line, where it can be stopped
     query: str = ""  # a syntax query instead of an expression…
