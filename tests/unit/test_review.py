@@ -299,11 +299,14 @@ def test_in_a_program_only_what_others_use_is_an_interface(project: Path) -> Non
         "manage.py": "",
         "pkg/stock.py": "def count(shop):\n    return 1\n\n\ndef order(shop):\n    return count(shop)\n",
         "pkg/view.py": "from pkg.stock import order\n\n\ndef show():\n    return order(1)\n",
+        "pkg/Stock.kt": "fun stock(a: Int) = a + 1\n",
+        "pkg/Till.kt": "fun till() = stock(1)\n",
         "web/package.json": '{"name": "web", "main": "index.js"}',
         "web/index.js": "export function draw(a) {}\n",
     }
     commit(project, "a site", files)
     (project / "pkg/stock.py").write_text("def order(shop, day):\n    return 1\n")
+    (project / "pkg/Stock.kt").write_text("fun stock(a: Int, b: Int) = a + b\n")  # the compiler finds the callers
     (project / "web/index.js").write_text("export function paint(b, c) {\n  return 1;\n}\n")
     assert [message for kind, _, message in review(project) if kind == "api"] == [
         "order was def order(shop), is def order(shop, day); used outside the change in pkg/view.py",
@@ -383,6 +386,9 @@ def test_what_is_no_longer_expected(project: Path) -> None:
 
 def test_the_words_of_a_failure_expect_nothing(project: Path) -> None:
     go = 'package shop\n\nfunc TestA(t *testing.T) {{\n\tif {0} {{\n\t\tt.Errorf("{1} %d", {2})\n\t}}\n}}\n'
+    helper = "def assert_total(a{}):\n    b = a\n    return b\n"
+    commit(project, "a helper", {"tests/helper.py": helper.format("")})
+    (project / "tests" / "helper.py").write_text(helper.format(", c"))
     kotlin = "class ATest {{\n    @Test fun `When {0} expect one`() = run {{ go(1) }}\n}}\n"
     commit(project, "tests", {"a_test.go": go.format("a != 1", "Wrong", "a"), "ATest.kt": kotlin.format("old")})
     (project / "a_test.go").write_text(go.format("a != 1", "wrong:", "a"))

@@ -46,6 +46,7 @@ MOST_DROPPED = 20  # names whose other calls are looked up
 MOST_UNTESTED = 20  # files of code for each with tests, where new code is expected to have some
 MOST_RISKY = 30  # files whose history is read
 RISK_DAYS = 180
+COMPILED = tuple(".rs .go .java .kt .scala .cs .swift .c .h .cc .cpp .hpp .ts .tsx .dart .zig".split())  # with types
 
 
 def review_change(
@@ -355,7 +356,8 @@ class Change:
         ]
 
     def _find_api_changes(self) -> list[Finding]:
-        """Changes to what others can name, with their users in this project. In a program these are all users."""
+        """Changes to what others can name, with their users in this project. In a program these are all users, and a
+        compiler finds them."""
         findings = []
         for finding, qualified in diff.api_changes(self._revisions):
             path, name = finding.place.rpartition(":")[0], qualified.rpartition(".")[2]
@@ -367,8 +369,8 @@ class Change:
                 )
             users = dict.fromkeys(use.file for use in used)
             also = f"; used outside the change in {_join_paths(users)}" if users else ""
-            nearest = (self._programs[one] for one in ancestors(path) if one in self._programs)
-            if users or not next(nearest, False):
+            is_in_program = next((self._programs[one] for one in ancestors(path) if one in self._programs), False)
+            if not is_in_program or (users and not path.endswith(COMPILED)):
                 findings.append(replace(finding, message=finding.message + also))
         return findings
 

@@ -375,6 +375,7 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         gone = [one for one in gone if _is_test_case(one, language.name if language else "", used)]
         findings += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
+        elsewhere.update(one.start_line for one in before.values() if one.end_line > one.start_line)
         elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
         reworded = {
             _strip_spaces(_LITERAL.sub("", line)) for _, line in revision.added_lines() if _FAILING.search(line)
