@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.evals.metrics import Answer, Dataset, Found, Query, load_dataset, mean, score
+from codeinfo.evals.metrics import Answer, Dataset, Query, Result, load_dataset, mean, score
 from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.ports import is_word_embedder
 from codeinfo.search import boost
@@ -238,7 +238,7 @@ def judge(asked: Sequence[Asked], numbers: Mapping[Shape, Numbers]) -> list[floa
     figures = []
     for one in asked:
         order = np.argsort(-numbers[one.shape].scores(one), kind="stable")
-        found = tuple(Found(one.paths[at]) for at in order.tolist())
+        found = tuple(Result(one.paths[at]) for at in order.tolist())
         figures.append(float(getattr(score(one.query, Answer(one.query.id, found)), METRIC)))
     return figures
 

@@ -244,5 +244,5 @@ def test_a_run_stopped_while_it_grades_leaves_its_search() -> None:
     scenario, found = Scenario([FIVE]), Research()
     scenario.llm = ScriptedLlm(interrupt)
     with pytest.raises(KeyboardInterrupt):
-        scenario.ask("how?", found=found)
+        scenario.ask("how?", research=found)
     assert [(entry.query, len(entry.items), entry.verdict) for entry in found.rounds] == [("how?", 5, NOT_GRADED)]

@@ -30,7 +30,7 @@ def test_a_run_stopped_while_it_writes_leaves_its_tool_calls() -> None:
         lambda request: scenario._play(request) if len(request.messages) < 3 else interrupt(request)
     )
     with pytest.raises(KeyboardInterrupt):
-        scenario.ask(found=found)
+        scenario.ask(research=found)
     assert [use.name for use in found.tools] == ["outline"]
     (listed,) = [message.content for message in scenario.llm.requests[-1].messages if message.role == "tool"]
     assert re.fullmatch(r"<<<result of outline (\w+)>>>\n[^<]+\n<<<end \1>>>", listed)  # text of the project is data

@@ -14,8 +14,8 @@ from codeinfo.evals import run
 from codeinfo.evals.metrics import (
     Answer,
     Dataset,
-    Found,
     Query,
+    Result,
     Target,
     check_gates,
     compare,
@@ -35,8 +35,8 @@ def query(*targets: Target | str, id: str = "q") -> Query:
     return Query(id, "text", tuple(Target(t) if isinstance(t, str) else t for t in targets))
 
 
-def answer(*found: str | Found, id: str = "q", took_ms: float | None = None) -> Answer:
-    return Answer(id, tuple(Found(f, 1, 9, 100) if isinstance(f, str) else f for f in found), took_ms)
+def answer(*found: str | Result, id: str = "q", took_ms: float | None = None) -> Answer:
+    return Answer(id, tuple(Result(f, 1, 9, 100) if isinstance(f, str) else f for f in found), took_ms)
 
 
 def one(ndcg10: float = 0.0, **more: Any) -> Score:
@@ -75,16 +75,16 @@ def test_two_targets_of_which_one_is_found_at_rank_two() -> None:
 
 def test_a_span_needs_an_overlap() -> None:
     wanted = query(Target("a.py", 20, 30))
-    assert score(wanted, answer(Found("a.py", 1, 19))).ndcg10 == 0
-    assert score(wanted, answer(Found("a.py", 1, 20))).ndcg10 == 1
-    assert score(wanted, answer(Found("a.py", 30, 40))).ndcg10 == 1
-    assert score(wanted, answer(Found("a.py", 31, 40))).ndcg10 == 0
-    assert score(wanted, answer(Found("a.py"))).ndcg10 == 1  # a result without lines is the whole file
-    assert score(wanted, answer(Found("a.py", 1, 19))).file10 == 1  # files do not look at spans
+    assert score(wanted, answer(Result("a.py", 1, 19))).ndcg10 == 0
+    assert score(wanted, answer(Result("a.py", 1, 20))).ndcg10 == 1
+    assert score(wanted, answer(Result("a.py", 30, 40))).ndcg10 == 1
+    assert score(wanted, answer(Result("a.py", 31, 40))).ndcg10 == 0
+    assert score(wanted, answer(Result("a.py"))).ndcg10 == 1  # a result without lines is the whole file
+    assert score(wanted, answer(Result("a.py", 1, 19))).file10 == 1  # files do not look at spans
 
 
 def test_two_spans_of_one_file_at_one_rank_count_once() -> None:
-    got = score(query(Target("a.py", 1, 2), Target("a.py", 5, 6)), answer(Found("a.py", 1, 9)))
+    got = score(query(Target("a.py", 1, 2), Target("a.py", 5, 6)), answer(Result("a.py", 1, 9)))
     assert got.ndcg10 == pytest.approx(1 / (1 + SECOND))
     assert got.file10 == 1
 
@@ -109,10 +109,10 @@ def test_no_results_and_no_answer_count_as_zero() -> None:
 def test_tokens_are_counted_until_a_right_line_is_shown() -> None:
     wanted = query(Target("a.py", 20, 30), "c.py")
     found = answer(
-        Found("b.py", 1, 9, 800),
-        Found("a.py", 1, 40, 1200, (1, 19)),  # the chunk has the lines, its text does not show them
-        Found("a.py", 1, 40, 400, (15, 22)),
-        Found("c.py", 1, 9, 2000, (1, 5)),
+        Result("b.py", 1, 9, 800),
+        Result("a.py", 1, 40, 1200, (1, 19)),  # the chunk has the lines, its text does not show them
+        Result("a.py", 1, 40, 400, (15, 22)),
+        Result("c.py", 1, 9, 2000, (1, 5)),
     )
     got = score(wanted, found)
     assert got.first_tokens == 600
@@ -120,7 +120,7 @@ def test_tokens_are_counted_until_a_right_line_is_shown() -> None:
     assert got.shown == 0, "the first result that has the lines decides"
     assert score(query("z.py"), found).first_tokens == 1100, "all is read in vain"
     assert score(query("a.py"), found).shown is None, "a target without lines has none to show"
-    assert score(wanted, answer(Found("a.py", 1, 40, 400, (15, 22)))).shown == 1
+    assert score(wanted, answer(Result("a.py", 1, 40, 400, (15, 22)))).shown == 1
     assert summarise([one(shown=None), one(shown=1.0), one(shown=0.0)]).shown == 0.5
     assert summarise([one()]).shown is None
 
@@ -138,20 +138,20 @@ def test_functions_are_found_by_changed_lines_or_the_definition_around_them() ->
     within = Target("b.py", spans=((5, 5),), functions=((1, 30),))
     wanted = query(changed, within, "c.py")  # the last tells no lines, and is not counted
 
-    def found(*results: Found) -> tuple[int, int]:
+    def found(*results: Result) -> tuple[int, int]:
         got = score(wanted, answer(*results))
         return got.functions, got.functions_found
 
-    assert found(Found("a.py", 22, 40), Found("b.py", 30, 50)) == (2, 2)
-    assert found(Found("a.py", 23, 59), Found("b.py", 31, 50), Found("c.py", 20, 22)) == (2, 0)
-    assert found(*(Found("z.py", 1, 2) for _ in range(10)), Found("a.py", 20, 20)) == (2, 0), "only ten results count"
-    assert score(wanted, answer(Found("a.py", 23, 59))).ndcg10 > 0, "any result of the file is right"
+    assert found(Result("a.py", 22, 40), Result("b.py", 30, 50)) == (2, 2)
+    assert found(Result("a.py", 23, 59), Result("b.py", 31, 50), Result("c.py", 20, 22)) == (2, 0)
+    assert found(*(Result("z.py", 1, 2) for _ in range(10)), Result("a.py", 20, 20)) == (2, 0), "only ten results count"
+    assert score(wanted, answer(Result("a.py", 23, 59))).ndcg10 > 0, "any result of the file is right"
     assert summarise([one(functions=3, functions_found=1), one(functions=1, functions_found=1)]).function10 == 0.5
     assert summarise([one()]).function10 is None
 
 
 def test_trusted_answers_and_how_many_of_them_are_right() -> None:
-    assert score(query("a.py"), Answer("q", (Found("a.py"),), None, "ok")).ok is True
+    assert score(query("a.py"), Answer("q", (Result("a.py"),), None, "ok")).ok is True
     assert score(query("a.py"), Answer("q", (), None, "low_confidence")).ok is False
     assert score(query("a.py"), answer("a.py")).ok is None
     summary = summarise([one(ok=True, top3=1.0), one(ok=True), one(ok=False, top3=1.0), one(ok=None, top3=1.0)])
@@ -256,7 +256,7 @@ def test_what_is_no_dataset_says_so(tmp_path: Path, content: str) -> None:
 
 def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
     file = tmp_path / "results.jsonl"
-    answers = [answer("a.py", Found("b.py", 1, 9, 100, (3, 5)), took_ms=1.5), Answer("empty", (), None, "ok")]
+    answers = [answer("a.py", Result("b.py", 1, 9, 100, (3, 5)), took_ms=1.5), Answer("empty", (), None, "ok")]
     run.write_results(file, answers)
     first = json.loads(file.read_text().splitlines()[0])
     result = {"path": "a.py", "start": 1, "end": 9, "chars": 100, "shown": None}
@@ -268,7 +268,7 @@ def test_results_file_is_what_scorers_read(tmp_path: Path) -> None:
 def test_results_of_another_system_may_lack_lines_and_times(tmp_path: Path) -> None:
     file = tmp_path / "other.jsonl"
     file.write_text('{"id": 7, "results": [{"path": "a.py"}]}\n')
-    assert run.read_results(file) == {"7": Answer("7", (Found("a.py"),))}
+    assert run.read_results(file) == {"7": Answer("7", (Result("a.py"),))}
     file.write_text("nonsense\n")
     with pytest.raises(UsageError, match="is not a results file"):
         run.read_results(file)

@@ -83,16 +83,16 @@ class Toolbox(Struct):
 
     def perform(self, call: ToolCall) -> str:
         """The reply to the model. Failed calls are reported as well, so that the model can correct them."""
-        asked = call.arguments[:_SHOWN_ARGUMENTS]
-        if any(use.name == call.name and use.arguments == asked and not use.failed for use in self.uses):
-            self.uses.append(ToolUse(call.name, asked, "asked before", failed=True))
+        arguments = call.arguments[:_SHOWN_ARGUMENTS]
+        if any(use.name == call.name and use.arguments == arguments and not use.failed for use in self.uses):
+            self.uses.append(ToolUse(call.name, arguments, "asked before", failed=True))
             return "You made this call before; its result is above."
         try:
             reply, outcome, passages = self._perform(call)
         except CodeInfoError as error:
-            self.uses.append(ToolUse(call.name, asked, error.what, failed=True))
+            self.uses.append(ToolUse(call.name, arguments, error.what, failed=True))
             return f"error: {error.what}"
-        self.uses.append(ToolUse(call.name, asked, outcome, items=list_graded(passages)))
+        self.uses.append(ToolUse(call.name, arguments, outcome, items=list_graded(passages)))
         return reply
 
     def _perform(self, call: ToolCall) -> tuple[str, str, Sequence[Passage]]:
@@ -165,8 +165,8 @@ class Profile(_Config, frozen=True, kw_only=True):
         for command in self.commands:
             if command.name == name:
                 return command
-        known = ", ".join(command.name for command in self.commands) or "none"
-        raise NotFound(f"agent {self.name} has no command {name!r}", f"Its commands: {known}")
+        names = ", ".join(command.name for command in self.commands) or "none"
+        raise NotFound(f"agent {self.name} has no command {name!r}", f"Its commands: {names}")
 
 
 def list_agents(folders: Sequence[Path]) -> tuple[Agent, ...]:
@@ -184,8 +184,8 @@ def load_agent(name: str, folders: Sequence[Path]) -> Profile:
         for folder in folders:
             if (folder / name).is_dir():
                 return _load(folder / name)
-    known = ", ".join(agent.name for agent in list_agents(folders))
-    raise NotFound(f"there is no agent {name!r}", f"Known agents: {known}")
+    names = ", ".join(agent.name for agent in list_agents(folders))
+    raise NotFound(f"there is no agent {name!r}", f"Known agents: {names}")
 
 
 def _describe(place: Path) -> Agent:
@@ -193,7 +193,9 @@ def _describe(place: Path) -> Agent:
         profile = _load(place)
     except CodeInfoError as error:
         return Agent(place.name, "", str(place), problem=error.what)
-    commands = tuple(AgentCommand(one.name, one.description, len(one.steps)) for one in profile.commands)
+    commands = tuple(
+        AgentCommand(command.name, command.description, len(command.steps)) for command in profile.commands
+    )
     return Agent(profile.name, profile.description, str(place), profile.tools, commands, profile.model)
 
 

@@ -40,8 +40,10 @@ class Retrieval(Struct, frozen=True):
 
 
 def list_graded(passages: Iterable[Passage]) -> tuple[GradedItem, ...]:
-    previews = ((one, "\n".join(one.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])) for one in passages)
-    return tuple(fill(GradedItem, one, score=one.grade, preview=text[:PREVIEW_CHARS]) for one, text in previews)
+    previews = ((passage, "\n".join(passage.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])) for passage in passages)
+    return tuple(
+        fill(GradedItem, passage, score=passage.grade, preview=text[:PREVIEW_CHARS]) for passage, text in previews
+    )
 
 
 def cite(passage: Passage, problem: str = "") -> Citation:
@@ -49,22 +51,22 @@ def cite(passage: Passage, problem: str = "") -> Citation:
 
 
 class Evidence(Struct):
-    """The passages of one run: `kept` during the search, `shown` by number once they are shown to the model."""
+    """The passages of one run: those that are useful, and those `shown` by number once they are shown to the model."""
 
-    kept: list[Passage] = field(default_factory=list)
+    useful: list[Passage] = field(default_factory=list)
     shown: dict[int, Passage] = field(default_factory=dict)
     _seen: set[tuple[str, str, int, int]] = field(default_factory=set)
 
-    def fresh(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
-        new = tuple(passage for passage in found if _key(passage) not in self._seen)
+    def fresh(self, passages: Iterable[Passage]) -> tuple[Passage, ...]:
+        new = tuple(passage for passage in passages if _key(passage) not in self._seen)
         self._seen.update(map(_key, new))
         return new
 
-    def show(self, found: Iterable[Passage]) -> tuple[Passage, ...]:
+    def show(self, passages: Iterable[Passage]) -> tuple[Passage, ...]:
         """Number the passages that go to the model. One that it has already seen keeps its number."""
         numbers = {_key(passage): passage.number for passage in self.shown.values()}
         shown_now = []
-        for passage in found:
+        for passage in passages:
             number = numbers.setdefault(_key(passage), len(self.shown) + 1)
             self.shown.setdefault(number, replace(passage, number=number))
             shown_now.append(self.shown[number])
@@ -76,17 +78,17 @@ def _key(passage: Passage) -> tuple[str, str, int, int]:
 
 
 def payload(evidence: Evidence, settings: RetrievalSettings, max_chars: int) -> PolicyResult:
-    """The passages the answer is written from: everything kept over all rounds, best first. The policy's other limits
+    """The passages the answer is written from: everything useful of all rounds, best first. The policy's other limits
     are applied again, since two rounds together may exceed the chunks per file or the total size."""
-    best = sorted(evidence.kept, key=lambda passage: -(1.0 if passage.grade is None else passage.grade))
+    best = sorted(evidence.useful, key=lambda passage: -(1.0 if passage.grade is None else passage.grade))
     limits = replace(settings, cutoff_disabled=True, max_chars=min(settings.max_chars, max_chars))
     return apply_policy(best, limits)
 
 
-def format_passages(passages: Sequence[Passage], called: str = "source") -> str:
+def format_passages(passages: Sequence[Passage], label: str = "source") -> str:
     """The passages as data: each with its number and source."""
     mark = fence(passage.text for passage in passages)
-    return "\n\n".join(enclose(f"{called} {one.number} {one.place}", one.text, mark) for one in passages)
+    return "\n\n".join(enclose(f"{label} {passage.number} {passage.place}", passage.text, mark) for passage in passages)
 
 
 def enclose(header: str, text: str, mark: str) -> str:
@@ -126,13 +128,13 @@ class PassageFilter(Struct, frozen=True):
         best = max((passage.score for passage in relevant.kept), default=0.0)
         floor = self.least_score * best
         finder = finder_of(self.weigh(retrieval.query))
-        kept, dropped = list[Passage](), list(relevant.dropped)
-        for place, one in enumerate(relevant.kept):
-            if place >= ALWAYS and one.score < floor:
-                dropped.append(one.as_dropped("least_score", f"{one.score / best:.2f} of the best score"))
+        admitted, dropped = list[Passage](), list(relevant.dropped)
+        for place, passage in enumerate(relevant.kept):
+            if place >= ALWAYS and passage.score < floor:
+                dropped.append(passage.as_dropped("least_score", f"{passage.score / best:.2f} of the best score"))
                 continue
-            kept.append(focus_passage(one, finder, self.passage_chars) if kept else one)
-        return replace(relevant, kept=tuple(kept), dropped=tuple(dropped))
+            admitted.append(focus_passage(passage, finder, self.passage_chars) if admitted else passage)
+        return replace(relevant, kept=tuple(admitted), dropped=tuple(dropped))
 
     def relevant(self, retrieval: Retrieval) -> PolicyResult:
         """The passages that pass the relevance policy. The best does at any distance, and so do definitions of names in
@@ -185,17 +187,17 @@ def spellings(word: str) -> frozenset[str]:
 def halve(passages: Sequence[Passage]) -> tuple[Passage, ...]:
     """The first half of the passages, or the first lines of a single one."""
     room = sum(len(passage.text) for passage in passages) // 2
-    kept: list[Passage] = []
+    first: list[Passage] = []
     for passage in passages:
         room -= len(passage.text)
-        if kept and room < 0:
+        if first and room < 0:
             break
-        kept.append(passage)
-    if len(kept) < len(passages):
-        return tuple(kept)
-    lines = kept[0].text.split("\n")
+        first.append(passage)
+    if len(first) < len(passages):
+        return tuple(first)
+    lines = first[0].text.split("\n")
     half = lines[: max(1, len(lines) // 2)]
-    return (replace(kept[0], text="\n".join(half), end_line=kept[0].start_line + len(half) - 1),)
+    return (replace(first[0], text="\n".join(half), end_line=first[0].start_line + len(half) - 1),)
 
 
 def quote_passages(passages: Sequence[Passage]) -> str:
@@ -231,22 +233,24 @@ _PARTICIPLE = re.compile(r"[a-z]{2,}(?:ed|ing)\Z")  # in lower case only: `Sprin
 def search_text(question: str, earlier: Sequence[str]) -> str:
     """The question plus what it refers back to; `earlier` holds the previous questions, oldest first."""
     query = question
-    for number, asked in enumerate((*earlier[-TURNS_BACK:], question)):
-        query = _with_subject(asked, query) if number and points_back(asked) else asked
+    for number, text in enumerate((*earlier[-TURNS_BACK:], question)):
+        query = _with_subject(text, query) if number and points_back(text) else text
     return query
 
 
 def points_back(question: str) -> bool:
     words = [token.lower() for token in _TOKEN.findall(question)]
-    own = [word for word in words if word not in STOP_WORDS]
-    if len(own) >= SELF_CONTAINED:
+    content = [word for word in words if word not in STOP_WORDS]
+    if len(content) >= SELF_CONTAINED:
         return False
-    return not own or words[0] in _OPENING or bool(_ABOUT.match(question)) or any(word in _POINTING for word in words)
+    return (
+        not content or words[0] in _OPENING or bool(_ABOUT.match(question)) or any(word in _POINTING for word in words)
+    )
 
 
 def _with_subject(question: str, before: str) -> str:
     """The question followed by the subject of `before`, which may itself be a follow-up with its subject."""
-    known = {token.lower() for token in _TOKEN.findall(question)}
-    content = [token for token in _TOKEN.findall(before) if token.lower() not in STOP_WORDS | known]
+    question_words = {token.lower() for token in _TOKEN.findall(question)}
+    content = [token for token in _TOKEN.findall(before) if token.lower() not in STOP_WORDS | question_words]
     subject = [token for token in content if not _PARTICIPLE.match(token)] or content
     return " ".join((question, *dict.fromkeys(subject[:MOST_CARRIED])))

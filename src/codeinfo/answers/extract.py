@@ -108,7 +108,11 @@ def _choose_quoted(
     least = LEAST_QUOTED * max(map(count_words, first))
     best, *others = first
     candidates = (best, *read_more(best, read_file), *others)
-    return [one for one in candidates if one is passages[0] or is_named(one) or count_words(one) >= least]
+    return [
+        passage
+        for passage in candidates
+        if passage is passages[0] or is_named(passage) or count_words(passage) >= least
+    ]
 
 
 def read_more(passage: Passage, read_file: ReadFile) -> list[Passage]:
@@ -170,11 +174,11 @@ def _describe_project(
     read = read_query(query)
     set_up = [passage for passage in passages if read.is_set_up_by(passage.path)][:PASSAGES]
     if not set_up and read.is_overview:
-        manifests = (one for one in documents if kind_of_manifest(one.path) and "/" not in one.path)
-        lines = ((one, _DESCRIPTION.search(one.text)) for one in manifests)
+        manifests = (manifest for manifest in documents if kind_of_manifest(manifest.path) and "/" not in manifest.path)
+        lines = ((manifest, _DESCRIPTION.search(manifest.text)) for manifest in manifests)
         return [
-            focus_passage(one, finder, LATER_CHARS, one.text.count("\n", 0, line.start()))
-            for one, line in lines
+            focus_passage(manifest, finder, LATER_CHARS, manifest.text.count("\n", 0, line.start()))
+            for manifest, line in lines
             if line
         ][:1]
     return [
@@ -274,7 +278,9 @@ class Aim(Struct, frozen=True):
             return {}
         distinct = {(passage.root, passage.path, passage.start_line): passage for passage in reversed(passages)}
         candidates = [passage for passage in reversed(distinct.values()) if self.may_quote(passage)]
-        stated = [(passage, *found) for passage in candidates if (found := self._find_statement(passage, content))]
+        stated = [
+            (passage, *statement) for passage in candidates if (statement := self._find_statement(passage, content))
+        ]
         ranked = sorted(stated, key=lambda entry: -entry[1])[:PASSAGES]
         return {passage: line for passage, share, line in ranked if share >= _NEAR_BEST * ranked[0][1]}
 
@@ -305,10 +311,10 @@ def read_aim(question: str) -> Aim:
     if _CHANGE.search(question):
         digits = {part for version in versions for part in version.split(".")}
         return Aim(asks_changes=True, versions=versions, frame=_CHANGE_WORDS | digits)
-    if (asked := _MEASURE.search(question)) is None:
+    if (form := _MEASURE.search(question)) is None:
         return Aim()
-    frame = frozenset(filter(None, (asked["time"], asked["size"], "times" if asked["times"] else None)))
-    return Aim(_TIME if asked["time"] or asked["when"] else _AMOUNT, frame=frozenset(map(str.lower, frame)))
+    frame = frozenset(filter(None, (form["time"], form["size"], "times" if form["times"] else None)))
+    return Aim(_TIME if form["time"] or form["when"] else _AMOUNT, frame=frozenset(map(str.lower, frame)))
 
 
 def is_changelog(path: str) -> bool:

@@ -81,61 +81,65 @@ def answer(
     history: Messages = (),
     system: str = "",
     briefing: str = "",
-    found: Research | None = None,
+    research: Research | None = None,
 ) -> Answer:
     """Answer a question. Provider failures before the first word are raised; later ones are reported in the answer.
-    `briefing` is shown to the model as data beside the sources. `found` is filled in for the caller."""
-    found = found or Research()
+    `briefing` is shown to the model as data beside the sources. `research` is filled in for the caller."""
+    research = research or Research()
     try:
-        _research(question, history, resources, listener, found)
+        _research(question, history, resources, listener, research)
     except Spent as limit:
-        found.limits.append(f"the search ended early: {limit}")
-    if not (sources := _payload(found, resources)):
-        return _build_refusal(question, found, resources)
+        research.limits.append(f"the search ended early: {limit}")
+    if not (sources := _payload(research, resources)):
+        return _build_refusal(question, research, resources)
     listener.step("write", f"{len(sources)} source{'s' * (len(sources) != 1)}")
     calls = resources.settings.tool_calls
     write_from = partial(
         write,
         question,
         model=resources.model,
-        toolbox=Toolbox(resources.tools, found.evidence, resources.filter, resources.allowed_tools, calls, found.tools),
+        toolbox=Toolbox(
+            resources.tools, research.evidence, resources.filter, resources.allowed_tools, calls, research.tools
+        ),
         system=system,
         briefing=briefing,
         history=history,
-        thin=not found.enough,
+        thin=not research.enough,
         reply_tokens=resources.settings.reply_tokens,
         emit=listener.text,
     )
-    written = _write_what_fits(found.evidence.show(sources), write_from, found)
-    return _build_answer(question, written, found, resources, listener.text)
+    written = _write_what_fits(research.evidence.show(sources), write_from, research)
+    return _build_answer(question, written, research, resources, listener.text)
 
 
 # --- steps ---------------------------------------------------------------------------------------------------------
 
 
-def _research(question: str, history: Messages, resources: Resources, listener: Listener, found: Research) -> None:
+def _research(question: str, history: Messages, resources: Resources, listener: Listener, research: Research) -> None:
     """Search and grade until the evidence is enough, nothing new is found, or the rounds are used up."""
     query = standalone(question, history, resources)
     for number in range(1, resources.settings.rounds + 1):
         listener.step("search", query)
         admitted = resources.filter.admit(resources.tools.search(query))
-        fresh = found.evidence.fresh(admitted.kept)
-        found.rounds.append(Round(query, list_graded(fresh), admitted.dropped, None, NOT_GRADED, admitted.score_source))
+        fresh = research.evidence.fresh(admitted.kept)
+        research.rounds.append(
+            Round(query, list_graded(fresh), admitted.dropped, None, NOT_GRADED, admitted.score_source)
+        )
         listener.step("grade", f"{len(fresh)} passages")
         graded = grade(question, fresh, resources.model, resources.filter.weigh(question))
-        kept = [passage for passage in graded if passage.grade != 0]
-        found.evidence.kept += kept
-        average, verdict = decide(graded, kept, number, resources.settings.rounds)
+        useful = [passage for passage in graded if passage.grade != 0]
+        research.evidence.useful += useful
+        average, verdict = decide(graded, useful, number, resources.settings.rounds)
         if any(passage.grade is None for passage in graded) and len(graded) > UNGRADED_UP_TO:
-            found.notes.append("the model could not grade every passage: ungraded ones are used as they are")
-        found.rounds[-1] = replace(found.rounds[-1], items=list_graded(graded), average=average, verdict=verdict)
+            research.notes.append("the model could not grade every passage: ungraded ones are used as they are")
+        research.rounds[-1] = replace(research.rounds[-1], items=list_graded(graded), average=average, verdict=verdict)
         if verdict not in ("refine", "rewrite"):
             return
         # Another search must leave enough tokens to write the answer.
-        chars = min(resources.filter.policy.max_chars, sum(len(passage.text) for passage in found.evidence.kept))
+        chars = min(resources.filter.policy.max_chars, sum(len(passage.text) for passage in research.evidence.useful))
         reply_tokens = resources.settings.reply_tokens + QUERY_TOKENS
         resources.model.budget.check(PROMPT_TOKENS + chars // CHARS_PER_TOKEN + reply_tokens)
-        query = next_query(question, verdict, found, resources)
+        query = next_query(question, verdict, research, resources)
 
 
 def standalone(question: str, history: Messages, resources: Resources) -> str:
@@ -150,12 +154,12 @@ def standalone(question: str, history: Messages, resources: Resources) -> str:
     return search_text(question, [message.content for message in history if message.role == "user"])
 
 
-def decide(graded: Sequence[Passage], kept: Sequence[Passage], number: int, rounds: int) -> tuple[float | None, str]:
+def decide(graded: Sequence[Passage], useful: Sequence[Passage], number: int, rounds: int) -> tuple[float | None, str]:
     """The average grade of what is kept, and the verdict on what to do next."""
     if 0 < len(graded) <= UNGRADED_UP_TO:
         return None, "answer"
-    scores = [passage.grade for passage in kept if passage.grade is not None]
-    if kept and not scores:
+    scores = [passage.grade for passage in useful if passage.grade is not None]
+    if useful and not scores:
         return None, "answer"
     average = sum(scores) / len(scores) if scores else 0.0
     if average >= ENOUGH:
@@ -166,41 +170,41 @@ def decide(graded: Sequence[Passage], kept: Sequence[Passage], number: int, roun
     return average, wish if number < rounds else f"{wish}, but {rounds} rounds are the limit"
 
 
-def next_query(question: str, verdict: str, found: Research, resources: Resources) -> str:
+def next_query(question: str, verdict: str, research: Research, resources: Resources) -> str:
     state = "helps, but is not enough" if verdict == "refine" else "does not help"
     wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
-    listed = (f"- {one.path}:{one.start_line}-{one.end_line} ({one.score})" for one in found.rounds[-1].items)
-    asked = fill_prompt(
+    listed = (f"- {item.path}:{item.start_line}-{item.end_line} ({item.score})" for item in research.rounds[-1].items)
+    wish_prompt = fill_prompt(
         "query",
         state=state,
         wish=wish,
         question=json.dumps(question),
-        queries=json.dumps([entry.query for entry in found.rounds]),
+        queries=json.dumps([entry.query for entry in research.rounds]),
         found="\n".join(listed) or "-",
     )
     schema = object_schema(query=_QUERY, missing={"type": "string"})
-    reply = resources.model.json(asked, schema, max_tokens=QUERY_TOKENS)
+    reply = resources.model.json(wish_prompt, schema, max_tokens=QUERY_TOKENS)
     if reply is None:
-        found.notes.append("the model could not write another query: the question was searched for once more")
+        research.notes.append("the model could not write another query: the question was searched for once more")
         return question
-    found.missing.append(str(reply["missing"]).strip())
+    research.missing.append(str(reply["missing"]).strip())
     return str(reply["query"])
 
 
-def _payload(found: Research, resources: Resources) -> tuple[Passage, ...]:
+def _payload(research: Research, resources: Resources) -> tuple[Passage, ...]:
     room = resources.model.budget.tokens_left - resources.settings.reply_tokens - PROMPT_TOKENS
     if room < LEAST_EVIDENCE_TOKENS:
-        found.limits.append("no tokens are left for an answer")
+        research.limits.append("no tokens are left for an answer")
         return ()
-    result = payload(found.evidence, resources.filter.policy, CHARS_PER_TOKEN * room)
-    if result.dropped and found.rounds:
-        last = found.rounds[-1]
-        found.rounds[-1] = replace(last, dropped=(*last.dropped, *result.dropped))
+    result = payload(research.evidence, resources.filter.policy, CHARS_PER_TOKEN * room)
+    if result.dropped and research.rounds:
+        last = research.rounds[-1]
+        research.rounds[-1] = replace(last, dropped=(*last.dropped, *result.dropped))
     return result.kept
 
 
 def _write_what_fits(
-    sources: Sequence[Passage], write_from: Callable[[Sequence[Passage]], Written], found: Research
+    sources: Sequence[Passage], write_from: Callable[[Sequence[Passage]], Written], research: Research
 ) -> Written:
     """If the evidence exceeds the model's context, retry with half of it, then quote it instead. Some servers do not
     report the overflow but stop before the first word."""
@@ -211,70 +215,70 @@ def _write_what_fits(
             raise
         first = error
     fewer = halve(sources)
-    found.evidence.shown = {passage.number: passage for passage in fewer}
+    research.evidence.shown = {passage.number: passage for passage in fewer}
     try:
         written = write_from(fewer)
     except ProviderError as error:
         if error.code != CONTEXT_OVERFLOW:
             raise first from error
-        found.limits.append("the evidence is too large for the model: it is quoted instead")
-        return Written("", CitationChecker(found.evidence.shown))
-    found.limits.append("the evidence was too large for the model: the answer is written from half of it")
+        research.limits.append("the evidence is too large for the model: it is quoted instead")
+        return Written("", CitationChecker(research.evidence.shown))
+    research.limits.append("the evidence was too large for the model: the answer is written from half of it")
     return written
 
 
 # --- results -------------------------------------------------------------------------------------------------------
 
 
-def _build_refusal(question: str, found: Research, resources: Resources) -> Answer:
-    sought = ", ".join(f'"{entry.query}"' for entry in found.rounds) or f'"{question}"'
+def _build_refusal(question: str, research: Research, resources: Resources) -> Answer:
+    sought = ", ".join(f'"{entry.query}"' for entry in research.rounds) or f'"{question}"'
     text = f"The indexed files do not answer this, as far as could be found. Searched for: {sought}."
-    if found.gaps:
-        text += f"\n\nMissing: {found.gaps[-1]}"
+    if research.gaps:
+        text += f"\n\nMissing: {research.gaps[-1]}"
     return Answer(
         question=question,
         text=text,
         kind="generated",
         status="abstained",
-        missing=found.gaps or (question,),
-        notes=(*found.notes, *found.limits),
+        missing=research.gaps or (question,),
+        notes=(*research.notes, *research.limits),
         model_id=resources.model.model_id,
         usage=resources.model.budget.usage(),
         took_ms=resources.model.budget.elapsed_ms,
-        trace=Trace(tuple(found.rounds)),
+        trace=Trace(tuple(research.rounds)),
     )
 
 
-def _build_answer(question: str, written: Written, found: Research, resources: Resources, emit: Emit) -> Answer:
-    text, gaps = written.text, found.gaps or ("passages that answer the question",)
+def _build_answer(question: str, written: Written, research: Research, resources: Resources, emit: Emit) -> Answer:
+    text, gaps = written.text, research.gaps or ("passages that answer the question",)
     if not text:
-        text = quote_passages(tuple(found.evidence.shown.values()))
+        text = quote_passages(tuple(research.evidence.shown.values()))
         emit(text)
-    if not found.enough:
+    if not research.enough:
         closing = written.checker.check(f"\n\nThe evidence is thin. Missing: {gaps[-1]}")
         text += closing
         emit(closing)
     citations = written.checker.citations()
-    notes = [*found.notes, *found.limits, *written.notes]
+    notes = [*research.notes, *research.limits, *written.notes]
     if written.text and not citations:
         text += UNVERIFIED  # in the answer itself: some clients show nothing else
         emit(UNVERIFIED)
     if not written.text:
         notes.append("the model wrote no answer: these are the passages it was shown")
-        citations = tuple(map(cite, found.evidence.shown.values()))
-    sources = "".join(passage.text for passage in found.evidence.shown.values())
+        citations = tuple(map(cite, research.evidence.shown.values()))
+    sources = "".join(passage.text for passage in research.evidence.shown.values())
     return Answer(
         question=question,
         text=text.strip(),
         kind="generated" if written.text else "extractive",
-        status="partial" if found.limits or written.notes or not written.text else "ok",
+        status="partial" if research.limits or written.notes or not written.text else "ok",
         citations=citations,
-        missing=() if found.enough else gaps,
+        missing=() if research.enough else gaps,
         notes=tuple(dict.fromkeys(notes)),
         model_id=resources.model.model_id,
         usage=resources.model.budget.usage(estimate_tokens(sources)),
         took_ms=resources.model.budget.elapsed_ms,
-        trace=Trace(tuple(found.rounds), tuple(found.tools), tuple(written.checker.faults)),
+        trace=Trace(tuple(research.rounds), tuple(research.tools), tuple(written.checker.faults)),
     )
 
 
@@ -300,13 +304,13 @@ def grade(question: str, passages: Sequence[Passage], model: Model, weights: Map
 
 
 def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finder: Finder) -> list[Passage]:
-    wanted = list(range(1, len(passages) + 1))
+    numbers = list(range(1, len(passages) + 1))
     focused = (focus_passage(passage, finder, GRADED_CHARS) for passage in passages)
-    shown = format_passages([replace(one, number=number) for number, one in enumerate(focused, 1)], "passage")
+    shown = format_passages([replace(passage, number=number) for number, passage in enumerate(focused, 1)], "passage")
 
     def complete(reply: dict[str, Any]) -> Sequence[str]:
-        found = sorted(entry["passage"] for entry in reply["grades"])
-        return () if found == wanted else (f"there must be one grade for each of the passages {wanted}",)
+        graded_numbers = sorted(entry["passage"] for entry in reply["grades"])
+        return () if graded_numbers == numbers else (f"there must be one grade for each of the passages {numbers}",)
 
     wish = fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages)))
     reply = model.json(wish, _GRADES, complete, max_tokens=REPLY_TOKENS)

@@ -214,15 +214,15 @@ def request_json(
 ) -> Object:
     """The object the model replied with. `validate` names further problems; two bad replies raise ProviderError."""
     wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
-    asked = [*messages, Message("user", wish)]
+    request = [*messages, Message("user", wish)]
     faults: list[str] = []
     for _ in range(2):
-        text = _reply(llm, asked, schema, max_tokens)
+        text = _reply(llm, request, schema, max_tokens)
         value, faults = _best_object(text, schema, validate)
         if value is not None and not faults:
             return value
         repair = f"That reply does not fit: {'; '.join(faults[:5])}. Send the corrected JSON object, nothing else."
-        asked = [*asked, Message("assistant", text[:_QUOTED]), Message("user", repair)]
+        request = [*request, Message("assistant", text[:_QUOTED]), Message("user", repair)]
     what = f"{llm.model_id} did not reply with the JSON it was asked for, twice ({'; '.join(faults[:3])[:300]})"
     raise ProviderError(what, "Use a model that follows JSON schemas", code="LLM_BAD_REPLY")
 
@@ -281,5 +281,5 @@ def problems(value: Any, schema: Schema, name: str = "reply") -> list[str]:
     """The problems with a value, each with its location below `name`; empty if it validates."""
     from jsonschema import Draft202012Validator  # late: importing it takes a tenth of a second
 
-    found = islice(Draft202012Validator(schema).iter_errors(value), _MOST_PROBLEMS)
-    return [f"{name}{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in found]
+    errors = islice(Draft202012Validator(schema).iter_errors(value), _MOST_PROBLEMS)
+    return [f"{name}{error.json_path[1:]}: {error.message[:_PROBLEM_CHARS]}" for error in errors]

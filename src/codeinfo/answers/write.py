@@ -94,17 +94,17 @@ class CitationChecker:
         for group in reversed(groups):
             bare = bare[: group.start()] + bare[group.end() :]
         facts = facts_of(bare)
-        kept: dict[int, str] = {}
+        labels: dict[int, str] = {}
         for number in dict.fromkeys(numbers):
             if number not in self._sources:
                 self._fault(number, bare, "nothing with this number was retrieved", "removed")
                 continue
             problem = problem_with(facts, self._sources[number], cited, self._sources)
-            kept[number] = f"{number}: {UNVERIFIED}" if problem else str(number)
+            labels[number] = f"{number}: {UNVERIFIED}" if problem else str(number)
             self._problems[number] = problem or self._problems.get(number, "")
             if problem:
                 self._fault(number, bare, problem, "marked")
-        return _rewrite_numbers(claim, groups, kept)
+        return _rewrite_numbers(claim, groups, labels)
 
     def _fault(self, number: int, claim: str, problem: str, action: str) -> None:
         self.faults.append(CitationFault(number, " ".join(claim.split())[:_CLAIM_SHOWN], problem, action))
@@ -164,18 +164,18 @@ def _content(text: str) -> frozenset[str]:
 def problem_with(facts: Facts, source: Passage, cited: Sequence[Passage], sources: Mapping[int, Passage]) -> str:
     """Why this source does not support the claim, or "". Any of several sources may contain what the claim names."""
     for path, first, last in facts.files:
-        if not any(_same_file(path, one.path) for one in cited):
+        if not any(_same_file(path, passage.path) for passage in cited):
             return f"it names {path}, the source is {source.path}"
-        if first and not any(_same_file(path, one.path) and _within(first, last, one) for one in cited):
+        if first and not any(_same_file(path, passage.path) and _within(first, last, passage) for passage in cited):
             return f"it names line {first}, the source has lines {source.start_line}-{source.end_line}"
     for first, last in facts.lines:
-        if not any(_within(first, last, one) for one in cited):
+        if not any(_within(first, last, passage) for passage in cited):
             return f"it names line {first}, the source has lines {source.start_line}-{source.end_line}"
     for words in facts.words:
-        if not any(_contains(one, words) for one in cited):
+        if not any(_contains(passage, words) for passage in cited):
             return f"the source does not contain {words!r}"
     for number in facts.numbers:
-        if not any(_contains_number(one, number) for one in cited):
+        if not any(_contains_number(passage, number) for passage in cited):
             return f"the source does not contain the number {number:g}"
     return _about_something_else(facts, source, sources)
 
@@ -183,18 +183,18 @@ def problem_with(facts: Facts, source: Passage, cited: Sequence[Passage], source
 def _about_something_else(facts: Facts, source: Passage, sources: Mapping[int, Passage]) -> str:
     if len(facts.terms) < _FEW_TERMS:
         return ""
-    own = _measure_overlap(facts.terms, source)
-    if own < _LEAST_SHARED:
+    share = _measure_overlap(facts.terms, source)
+    if share < _LEAST_SHARED:
         return "the source has hardly any of its words"
-    if own < _GOOD_SHARE:
+    if share < _GOOD_SHARE:
         for other in sources.values():
-            if other.number != source.number and _measure_overlap(facts.terms, other) > own + _BETTER_BY:
+            if other.number != source.number and _measure_overlap(facts.terms, other) > share + _BETTER_BY:
                 return f"source {other.number} has far more of its words"
     return ""
 
 
-def _measure_overlap(wanted: frozenset[str], source: Passage) -> float:
-    return len(wanted & _content(f"{source.path} {source.symbol} {source.text}")) / len(wanted)
+def _measure_overlap(words: frozenset[str], source: Passage) -> float:
+    return len(words & _content(f"{source.path} {source.symbol} {source.text}")) / len(words)
 
 
 def _same_file(named: str, path: str) -> bool:
@@ -209,19 +209,19 @@ def _within(first: int, last: int, source: Passage) -> bool:
 def _contains(source: Passage, words: str) -> bool:
     """Whether the words occur, ignoring spacing; a dotted name matches by its parts: code rarely spells it all."""
     text = f"{source.path}\n{source.symbol}\n{source.text}"
-    wanted = words.strip().removesuffix("()").strip()
-    if _squeeze(wanted) in _squeeze(text):
+    phrase = words.strip().removesuffix("()").strip()
+    if _squeeze(phrase) in _squeeze(text):
         return True
-    parts = [part for part in _SEPARATOR.split(wanted) if part]
-    if len(parts) > 1 and _NAME.fullmatch(wanted):
+    parts = [part for part in _SEPARATOR.split(phrase) if part]
+    if len(parts) > 1 and _NAME.fullmatch(phrase):
         return all(part in text for part in parts)
     return False
 
 
 def _contains_number(source: Passage, number: float) -> bool:
     text = f"{source.path} {source.symbol} {source.text}"
-    known = {*_numbers_in(text), *_numbers_in(text.replace(",", " "))}  # f(100,200) has two of them
-    return any(number * unit in known or number / unit in known for unit in _UNITS)
+    numbers = {*_numbers_in(text), *_numbers_in(text.replace(",", " "))}  # f(100,200) has two of them
+    return any(number * unit in numbers or number / unit in numbers for unit in _UNITS)
 
 
 def _squeeze(text: str) -> str:
@@ -240,15 +240,15 @@ def _numbers(group: re.Match[str]) -> list[int]:
     return [int(number) for number in re.split(r"[,;]", group[1])]
 
 
-def _rewrite_numbers(claim: str, groups: Sequence[re.Match[str]], kept: Mapping[int, str]) -> str:
+def _rewrite_numbers(claim: str, groups: Sequence[re.Match[str]], labels: Mapping[int, str]) -> str:
     parts: list[str] = []
     start = 0
     for position, group in enumerate(groups):
         between = claim[start : group.start()]
-        left = "".join(f"[{kept[number]}]" for number in dict.fromkeys(_numbers(group)) if number in kept)
-        if not left and not kept and position == len(groups) - 1:
-            left = NO_SOURCE
-        parts += [between if left else between.rstrip(" "), left]
+        citations = "".join(f"[{labels[number]}]" for number in dict.fromkeys(_numbers(group)) if number in labels)
+        if not citations and not labels and position == len(groups) - 1:
+            citations = NO_SOURCE
+        parts += [between if citations else between.rstrip(" "), citations]
         start = group.end()
     return "".join((*parts, claim[start:]))
 
@@ -336,15 +336,15 @@ def write(
     emit: Emit,
 ) -> Written:
     """One reply, or several with tool calls in between; the last request offers no tools."""
-    known = enclose("result of decision_card", briefing, fence([briefing]))
-    asked = fill_prompt(
+    card = enclose("result of decision_card", briefing, fence([briefing]))
+    user_prompt = fill_prompt(
         "question",
         question=question,
         sources=format_passages(sources),
-        briefing=f"Known beforehand, as data:\n{known}\n\n" if briefing else "",
+        briefing=f"Known beforehand, as data:\n{card}\n\n" if briefing else "",
         thin=prompt("thin") + "\n\n" if thin else "",
     )
-    messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", asked)]
+    messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", user_prompt)]
     checker = CitationChecker(toolbox.evidence.shown)
     live = LiveAnswer(checker, emit)
     written = Written("", checker)
@@ -473,7 +473,9 @@ def to_markdown(conversation: Conversation, turns: Sequence[Turn]) -> str:
             lines += ["", f"*{turn.status}: {turn.error or 'ended before it was done'}*"]
         if turn.citations:
             lines += ["", "Sources:", ""]
-            for one in turn.citations:
-                problem = f" ({UNVERIFIED}: {one.problem})" if one.problem else ""
-                lines.append(f"- [{one.number}] {one.path}:{one.start_line}-{one.end_line}{problem}")
+            for citation in turn.citations:
+                problem = f" ({UNVERIFIED}: {citation.problem})" if citation.problem else ""
+                lines.append(
+                    f"- [{citation.number}] {citation.path}:{citation.start_line}-{citation.end_line}{problem}"
+                )
     return "\n".join(lines).rstrip() + "\n"

@@ -131,8 +131,8 @@ class Engine:
         from codeinfo.engine.maintenance import Trees
 
         index = self.indexes.find(path).index
-        own = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
-        return self._area(Trees, Trees).state_of(index, own, is_current=self.indexes.is_current(index))
+        paths = (file[len(str(index.root)) + 1 :] for file in files if lies_below(file, str(index.root)))
+        return self._area(Trees, Trees).state_of(index, paths, is_current=self.indexes.is_current(index))
 
     def collection_states(
         self, project: str, names: tuple[str, ...], shown: Iterable[tuple[str, str]]
@@ -144,11 +144,11 @@ class Engine:
         documents, states = group_by_key(shown), []
         for index in self.documents.choose(project, names)[0]:
             name, trees = index.source.collection.id, self._area(Trees, Trees)
-            found = trees.state_of(index, documents.get(name, ()), is_current=True)
-            if found is not None and (name in documents or not documents):
+            state = trees.state_of(index, documents.get(name, ()), is_current=True)
+            if state is not None and (name in documents or not documents):
                 revision, fetched_at = index.source.last_fetch()
-                commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else found.commit
-                states.append(CollectionState(name, found.generation, commit, found.dirty, fetched_at, found.changed))
+                commit = revision[:SHORT_COMMIT] if index.source.collection.kind is Kind.GIT else state.commit
+                states.append(CollectionState(name, state.generation, commit, state.dirty, fetched_at, state.changed))
         return tuple(states)
 
     def _indexes_of(self, paths: Sequence[str]) -> list[IndexManager]:
@@ -166,8 +166,8 @@ class Engine:
         return ops.IndexResponse(tuple(reports))
 
     def search(self, request: ops.SearchRequest, progress: ProgressSink = None) -> SearchResult:
-        found = self.searches.search(request, progress)
-        return self.knowledge.enrich(request, found) if request.context or request.purpose else found
+        result = self.searches.search(request, progress)
+        return self.knowledge.enrich(request, result) if request.context or request.purpose else result
 
     def grep(self, request: ops.GrepRequest, progress: ProgressSink = None) -> ops.GrepResult:
         from codeinfo.engine.grep import GrepOperations
@@ -195,9 +195,9 @@ class Engine:
         from codeinfo.engine.maintenance import clear, clear_gone
 
         gone = {} if self.config.store.url else {path: clear_gone(self.indexes.cache, path) for path in request.paths}
-        cleared = [one for one in gone.values() if one]
-        left = [path for path in request.paths if not gone.get(path)]
-        cleared += map(clear, self._indexes_of(left)) if left or not cleared else ()
+        cleared = [report for report in gone.values() if report]
+        existing = [path for path in request.paths if not gone.get(path)]
+        cleared += map(clear, self._indexes_of(existing)) if existing or not cleared else ()
         return ops.ClearReport(tuple(cleared))
 
     def doctor(self, request: ops.DoctorRequest) -> ops.DoctorReport:

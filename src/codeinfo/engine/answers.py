@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -90,8 +90,6 @@ class EngineParts(Protocol):
 class Lookup(ABC):
     """Searches and reads for one answer: the tools of its model. The first search refreshes the index."""
 
-    outlined: ClassVar[str]  # what an outline lists
-
     def __init__(self, engine: EngineParts, progress: ProgressSink) -> None:
         self._engine = engine
         self._limit = engine.indexes.config.answers.items
@@ -129,23 +127,23 @@ class Lookup(ABC):
     def search(self, query: str) -> Retrieval:
         if not query.strip():
             raise UsageError("the query is empty", "Say what to look for")
-        found = self._search(query)
+        retrieval = self._search(query)
         self._fresh = True
-        self.notes = tuple(dict.fromkeys((*self.notes, *found.notes)))
-        return found
+        self.notes = tuple(dict.fromkeys((*self.notes, *retrieval.notes)))
+        return retrieval
 
     def read_file(self, path: str, start_line: int, end_line: int) -> Passage:
         """Lines of an indexed file, secrets masked. Files outside the index cannot be read."""
         if end_line < start_line:
             raise UsageError("end_line is before start_line")
-        index, found = self._find(path)
-        lines = self._lines(index, found)
+        index, relative = self._find(path)
+        lines = self._lines(index, relative)
         if start_line > len(lines):
-            raise UsageError(f"{found} has {len(lines)} lines")
+            raise UsageError(f"{relative} has {len(lines)} lines")
         last = min(end_line, start_line + READ_LINES - 1)
         text = "\n".join(lines[start_line - 1 : last])[: index.config.retrieval.chunk_max_chars]
-        end, section = start_line + text.count("\n"), self._section(index, found, start_line)
-        return Passage(str(index.root), found, start_line, end, text, section=section)
+        end, section = start_line + text.count("\n"), self._section(index, relative, start_line)
+        return Passage(str(index.root), relative, start_line, end, text, section=section)
 
     def find_release(self, version: str) -> Passage | None:
         """The part of a changelog that lists the changes of a version."""
@@ -158,9 +156,9 @@ class Lookup(ABC):
         return None
 
     def outline(self, path: str) -> str:
-        index, found = self._find(path)
-        lines = self._outline(index, found)
-        return "\n".join([found, *lines]) if lines else f"{found} has no {self.outlined}."
+        index, relative = self._find(path)
+        lines = self._outline(index, relative)
+        return "\n".join([relative, *lines]) if lines else f"{relative} has no outline."
 
     def word_weights(self, question: str) -> dict[str, float]:
         """The question's content words by their rarity in the tree; the project's own name carries no weight. The
@@ -174,7 +172,7 @@ class Lookup(ABC):
                 postings = view.postings(sorted(set().union(*words.values())))
                 for word, forms in words.items():
                     uses = (postings[form] for form in forms & postings.keys())
-                    having[word] += len(set().union(*(one.rows[one.tenths > 0].tolist() for one in uses)))
+                    having[word] += len(set().union(*(posting.rows[posting.tenths > 0].tolist() for posting in uses)))
         return {
             word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
             for word, count in having.items()
@@ -194,8 +192,6 @@ class Lookup(ABC):
 class CodeLookup(Lookup):
     """Lookup in folders, for `ask` and agents."""
 
-    outlined = "definitions"
-
     def __init__(
         self, engine: EngineParts, paths: Sequence[str], progress: ProgressSink = None, left_out: Sequence[Path] = ()
     ) -> None:
@@ -205,11 +201,13 @@ class CodeLookup(Lookup):
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
 
     def _search(self, query: str, kinds: Sequence[str] = ()) -> Retrieval:
+        left_out = [(path, index.root) for path in self._left_out for index in self._indexes()]
+        globs = (f"!/{path.relative_to(root).as_posix()}" for path, root in left_out if path.is_relative_to(root))
         request = SearchRequest(
             query,
             self._paths,
             limit=self._limit,
-            globs=self._globs(),
+            globs=tuple(globs),
             kinds=tuple(kinds),
             full_text=True,
             refresh=not self._fresh,
@@ -249,11 +247,9 @@ class CodeLookup(Lookup):
         return text.content.split("\n")
 
     def _outline(self, index: IndexManager, path: str) -> list[str]:
-        found = self._store(index).symbols(path)
-        return [
-            f"{one.start_line}-{one.end_line} {one.kind} {one.signature or one.qualified}"
-            for one in (without_alternatives(found.definitions) if found else ())
-        ]
+        symbols = self._store(index).symbols(path)
+        definitions = without_alternatives(symbols.definitions) if symbols else ()
+        return [f"{d.start_line}-{d.end_line} {d.kind} {d.signature or d.qualified}" for d in definitions]
 
     def references(self, name: str) -> str:
         lines: list[str] = []
@@ -261,11 +257,11 @@ class CodeLookup(Lookup):
             for folder in self._scope.folders[index] or (".",):
                 request = RefsRequest(name, str(index.root / folder), limit=USES, refresh=False)
                 try:
-                    found = self._engine.code.references(request)
+                    report = self._engine.code.references(request)
                 except NotFound:
                     continue
-                lines.append(f"{found.symbol}: {found.usage_count} uses")
-                lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in found.usages]
+                lines.append(f"{report.symbol}: {report.usage_count} uses")
+                lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in report.usages]
         if not lines:
             raise NotFound(f"no definition of {name!r} is indexed")
         return "\n".join(lines)
@@ -278,10 +274,6 @@ class CodeLookup(Lookup):
             raise NotFound("there is no card for this change")
         return dumps(card)
 
-    def _globs(self) -> tuple[str, ...]:
-        inside = [(path, index.root) for path in self._left_out for index in self._indexes()]
-        return tuple(f"!/{path.relative_to(root).as_posix()}" for path, root in inside if path.is_relative_to(root))
-
     def _indexes(self) -> Iterator[IndexManager]:
         return iter(self._scope.indexes)
 
@@ -289,16 +281,14 @@ class CodeLookup(Lookup):
         """By its path relative to a root, or absolute."""
         for index in self._indexes():
             relative = path.removeprefix(f"{index.root}/").removeprefix("./")
-            known = relative in self._store(index).manifest()
-            if known and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
+            is_indexed = relative in self._store(index).manifest()
+            if is_indexed and self._scope.holds(index, relative) and index.root / relative not in self._left_out:
                 return index, relative
         raise NotFound(f"{path} is not an indexed file", NextStep(to_run("why", path), " says why"))
 
 
 class DocumentLookup(Lookup):
     """Lookup in collections. Documents are read as they were indexed: pages and cells have no lines of their own."""
-
-    outlined = "headings"
 
     def __init__(self, engine: EngineParts, request: DocsAskRequest, progress: ProgressSink) -> None:
         super().__init__(engine, progress)
@@ -320,22 +310,24 @@ class DocumentLookup(Lookup):
         request = DocsSearchRequest(
             (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
         )
-        found = self._engine.documents.search(request, self._progress)
+        response = self._engine.documents.search(request, self._progress)
         roots = {index.source.collection.id: str(index.root) for index in self._chosen}
-        (answered,) = found.searches
-        passages = tuple(_passage_of_document(one, roots[one.collection]) for one in answered.results)
-        return Retrieval(query, passages, answered.quality or Quality("low_confidence", 0.0), found.notes)
+        (answered,) = response.searches
+        passages = tuple(_passage_of_document(hit, roots[hit.collection]) for hit in answered.results)
+        return Retrieval(query, passages, answered.quality or Quality("low_confidence", 0.0), response.notes)
 
     def _lines(self, index: IndexManager, path: str) -> list[str]:
         return document_lines(self._store(index), path)
 
     def _outline(self, index: IndexManager, path: str) -> list[str]:
-        found = headings(self._store(index), path)
-        return [f"{one.start_line}-{one.end_line} {'#' * one.level} {one.title}" for one in found]
+        entries = headings(self._store(index), path)
+        return [f"{entry.start_line}-{entry.end_line} {'#' * entry.level} {entry.title}" for entry in entries]
 
     def _section(self, index: IndexManager, path: str, line: int) -> str:
-        above = (one for one in headings(self._store(index), path) if one.start_line <= line <= one.end_line)
-        return CRUMB.join(one.title for one in above)
+        above = (
+            heading for heading in headings(self._store(index), path) if heading.start_line <= line <= heading.end_line
+        )
+        return CRUMB.join(heading.title for heading in above)
 
     def _indexes(self) -> Iterator[CollectionIndex]:
         """The searchable ones; a note names those that are missing."""
@@ -408,7 +400,7 @@ class AnswerOperations:
         """Files in `left_out` are not searched or read: the questions of a test must not answer themselves."""
         if not request.question.strip():
             raise UsageError("the question is empty", "Ask something")
-        known = self._conversation_for(request.conversation, agent)
+        conversation = self._conversation_for(request.conversation, agent)
         try:
             provider, model = (agent.provider, agent.model) if agent else ("", "")
             chosen = choose_chat_model(self._config, request.provider or provider, request.model or model)
@@ -419,12 +411,12 @@ class AnswerOperations:
             lookup = CodeLookup(self._engine, request.paths, listener.progress, left_out)
         else:
             lookup = DocumentLookup(self._engine, request, listener.progress)
-        identity = known.id if known else self._new_conversation(request, chosen, listener.source, agent)
+        identity = conversation.id if conversation else self._new_conversation(request, chosen, listener.source, agent)
         with self._store.run(identity):
             earlier = self._store.turns(identity)
             turn = self._store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
             shown_so_far: list[str] = []  # shown parts of the answer and
-            found = Research()  # lookups so far, in case the run is interrupted
+            research = Research()  # lookups so far, in case the run is interrupted
 
             def show(text: str) -> None:
                 shown_so_far.append(text)
@@ -432,12 +424,12 @@ class AnswerOperations:
 
             try:
                 showing = replace(listener, text=show)
-                reply = self._reply(request.question, lookup, chosen, earlier, agent, showing, found)
+                reply = self._reply(request.question, lookup, chosen, earlier, agent, showing, research)
             except BaseException as error:
-                self._store_failure(turn, "".join(shown_so_far), found, error)
+                self._store_failure(turn, "".join(shown_so_far), research, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
-            cited = tuple(lookup.locate(one) for one in reply.citations)
+            cited = tuple(lookup.locate(citation) for citation in reply.citations)
             reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._store_reply(turn, reply)
         return reply
@@ -450,7 +442,7 @@ class AnswerOperations:
         earlier: Sequence[ops.Turn],
         agent: Profile | None,
         listener: Listener,
-        found: Research,
+        research: Research,
     ) -> ops.Answer:
         history = history_messages(earlier, self._config.answers.history_turns)
         if chosen.llm is None:
@@ -469,7 +461,7 @@ class AnswerOperations:
         card = ""
         if isinstance(lookup, CodeLookup) and agent and "decision_card" in agent.tools:
             card = lookup.decision_card(question)  # models that call no tools need it as well
-        return answer(question, resources, listener, history=history, system=system, briefing=card, found=found)
+        return answer(question, resources, listener, history=history, system=system, briefing=card, research=research)
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
         step = NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
@@ -484,24 +476,26 @@ class AnswerOperations:
         releases = filter(None, map(lookup.find_release, aim.versions))
         documents = (*releases, *lookup.search_kind(retrieval.query, aim.kind))
         reply = extract(question, retrieval, relevant.kept, documents, weights, lookup.read_file)
-        seen = ops.Round(query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source)
+        round = ops.Round(
+            query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source
+        )
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
-        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((seen,)))
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((round,)))
 
     def _passage_filter(self, lookup: Lookup) -> PassageFilter:
         retrieval, settings = self._config.retrieval, self._config.answers
         return PassageFilter(retrieval, lookup.word_weights, settings.least_score, settings.passage_chars)
 
-    def _conversation_for(self, given: str, agent: Profile | None) -> ops.Conversation | None:
-        if not given:
+    def _conversation_for(self, identity: str, agent: Profile | None) -> ops.Conversation | None:
+        if not identity:
             return None
-        known = self._store.get(given)
-        if known.agent_name != (agent.name if agent else ""):
-            whose = f"agent {known.agent_name}" if known.agent_name else "no agent"
+        conversation = self._store.get(identity)
+        if conversation.agent_name != (agent.name if agent else ""):
+            whose = f"agent {conversation.agent_name}" if conversation.agent_name else "no agent"
             step = "Continue it with the same, or start a new one"
-            raise UsageError(f"conversation {known.id} belongs to {whose}", step)
-        return known
+            raise UsageError(f"conversation {conversation.id} belongs to {whose}", step)
+        return conversation
 
     def _new_conversation(
         self, request: ops.AskRequest | DocsAskRequest, chosen: ChatModel, source: str, agent: Profile | None
@@ -532,7 +526,7 @@ class AnswerOperations:
             notes=reply.notes,
         )
 
-    def _store_failure(self, turn: int, shown_so_far: str, found: Research, error: BaseException) -> None:
+    def _store_failure(self, turn: int, shown_so_far: str, research: Research, error: BaseException) -> None:
         stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
         why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
         self._store.finish(
@@ -540,9 +534,9 @@ class AnswerOperations:
             content=shown_so_far,
             status="stopped" if stopped else "failed",
             error=why,
-            tool_calls=found.tools,
-            rounds=found.rounds,
-            notes=found.notes,
+            tool_calls=research.tools,
+            rounds=research.rounds,
+            notes=research.notes,
         )
 
     def read_lines(self, root: str, path: str, start: int, end: int) -> str:
@@ -576,8 +570,8 @@ class AnswerOperations:
         for instruction in instructions:
             if answers:
                 listener.text("\n\n")
-            asked = ops.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
-            answers.append(self.ask(asked, listener, agent=profile))
+            question = ops.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
+            answers.append(self.ask(question, listener, agent=profile))
             conversation = answers[-1].conversation_id
         return ops.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 

@@ -103,35 +103,39 @@ class CodeOperations:
         """The context of search results' files by path, their callers, and what is said about deprecated ones."""
         with self.open(project, store) as index:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
-            asked = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
+            defining = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
                 (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol)]
-                for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in asked)
+                for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in defining)
             }
-            said = {one: _deprecation(index, SymbolId(*one)) for one in callers}
-            return files, callers, {one: text for one, text in said.items() if text}
+            deprecations = {one: _deprecation(index, SymbolId(*one)) for one in callers}
+            return files, callers, {one: text for one, text in deprecations.items() if text}
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """The results of a task, each with the function of its file that the task names as its symbol, and whether that
         is deprecated: `rename total in Cart` is about Cart.total, whichever part of Cart is shown. A plain word counts
         if its owner is named."""
         words, names = frozenset(identifiers(query)), frozenset(read_query(query).names)
-        found = []
+        targets = []
         with self.open(project, store) as index:
             for hit in hits:
                 unit = index.unit(hit.path) if names and hit.path in index.graph.files else None
                 named: dict[str, bool] = {}  # and whether its owner is, too
-                for one in unit.definitions if unit else ():
-                    has_owner = not names.isdisjoint(one.qualified.split(".")[-2:-1])
-                    if unit and one.is_function and one.name.rstrip("?!") in (words if has_owner else names):
-                        named[unit.without_namespace(one.qualified)] = has_owner
+                for definition in unit.definitions if unit else ():
+                    has_owner = not names.isdisjoint(definition.qualified.split(".")[-2:-1])
+                    if (
+                        unit
+                        and definition.is_function
+                        and definition.name.rstrip("?!") in (words if has_owner else names)
+                    ):
+                        named[unit.without_namespace(definition.qualified)] = has_owner
                 if named and hit.symbol not in named:
                     symbol = max(named, key=named.__getitem__)
-                    said = _deprecation(index, SymbolId(hit.path, symbol))
-                    context = replace(hit.context or HitContext(), pattern_warning=said)
+                    advice = _deprecation(index, SymbolId(hit.path, symbol))
+                    context = replace(hit.context or HitContext(), pattern_warning=advice)
                     hit = replace(hit, symbol=symbol, context=context)
-                found.append(hit)
-        return found
+                targets.append(hit)
+        return targets
 
     def callers(self, project: IndexManager, targets: Collection[Symbol]) -> dict[Symbol, list[Line]]:
         """All calls of definitions outside tests, also through what they override."""
@@ -140,21 +144,21 @@ class CodeOperations:
             return {}
         with self.open(project, store) as index:
             tests = index.graph.tests
-            found = {}
+            calls = {}
             for path, symbol in targets:
                 lookup = replace(refs.look_up(index, f"{path}::{symbol}"), outside_tests=True)
-                found[path, symbol] = [
+                calls[path, symbol] = [
                     (edge.path, edge.line)
                     for edge in (*refs.callers(index, lookup), *refs.dispatched_callers(index, lookup))
                     if edge.path not in tests and not index.is_inline_test(edge.path, edge.source.rpartition("::")[2])
                 ]
-            return found
+            return calls
 
     def dispatched_callers(self, project: IndexManager, store: SqliteStore, path: str, symbol: str) -> list[Line]:
         """Where a definition may be called through what it overrides, such as the method of an interface."""
         with self.open(project, store) as index:
-            found = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
-            return [(edge.path, edge.line) for edge in found]
+            edges = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
+            return [(edge.path, edge.line) for edge in edges]
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):
@@ -165,12 +169,14 @@ class CodeOperations:
             return refs.find_definitions(index, request, below)
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
-        found = self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
-        if not (named := self._generated_files_naming(request, {one.path for one in found.definitions})):
-            return found
-        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-        note = f"generated files that are not indexed name it: {named[0]}{more}"
-        return replace(found, is_complete=False, notes=(*found.notes, note))
+        report = self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
+        if not (
+            generated := self._generated_files_naming(request, {definition.path for definition in report.definitions})
+        ):
+            return report
+        more = f" and {len(generated) - 1} more" if len(generated) > 1 else ""
+        note = f"generated files that are not indexed name it: {generated[0]}{more}"
+        return replace(report, is_complete=False, notes=(*report.notes, note))
 
     def _generated_files_naming(self, request: ops.RefsRequest, defining: Collection[str]) -> list[str]:
         """The generated files in the languages of some definitions that have their name."""
@@ -200,11 +206,11 @@ class CodeOperations:
                 proofs, files = index.proofs, index.graph.files
                 proofs.wanted.clear()
                 proofs.asking = settings.language_servers and not notes and index.is_on_disk
-                found: Proved = answer(index, below)
-                wanted, proofs.asking = tuple(proofs.wanted), False
-            if not wanted:
-                return replace(found, notes=(*found.notes, *notes))
-            answers, notes = self._servers.ask(project.root, settings, files, wanted, deadline)
+                result: Proved = answer(index, below)
+                questions, proofs.asking = tuple(proofs.wanted), False
+            if not questions:
+                return replace(result, notes=(*result.notes, *notes))
+            answers, notes = self._servers.ask(project.root, settings, files, questions, deadline)
             proofs.known.update(answers)
             request = replace(request, refresh=False)
 
@@ -214,11 +220,11 @@ class CodeOperations:
         contents = place.index.source.contents
         generated = _generated_files(store)
         with self.open(place.index, store) as index:
-            found = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
+            report = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
         if contents.exact or not generated:
-            return found
+            return report
         note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
-        return replace(found, is_complete=False, notes=(*found.notes, note))
+        return replace(report, is_complete=False, notes=(*report.notes, note))
 
     def imports(self, request: ops.ImportsRequest, progress: ProgressSink = None) -> ops.ModuleImports:
         with self._open(request, progress) as (index, path):
@@ -237,21 +243,21 @@ class CodeOperations:
     def hotspots(self, request: ops.HotspotsRequest, progress: ProgressSink = None) -> ops.HotspotReport:
         with self._open(request, progress) as (index, below):
             key = ("hotspots", request.days, below, History(index.root).key())
-            found: ops.HotspotReport = index.answers.get(key) or hotspots(index.facts, index.root, request.days, below)
-            if not found.notes:  # a history that could not be read may be readable next time
-                index.answers.add(key, found)
-        return replace(found, hotspots=found.hotspots[: request.limit])
+            report: ops.HotspotReport = index.answers.get(key) or hotspots(index.facts, index.root, request.days, below)
+            if not report.notes:  # a history that could not be read may be readable next time
+                index.answers.add(key, report)
+        return replace(report, hotspots=report.hotspots[: request.limit])
 
     def map(self, request: ops.MapRequest, progress: ProgressSink = None) -> ops.CodeMap:
         with self._open(request, progress) as (index, below):
             key = ("map", request.format, request.limit, below)
-            found: ops.CodeMap = index.answers.once(key, lambda: code_map(index, request, below))
+            code_map_of: ops.CodeMap = index.answers.once(key, lambda: code_map(index, request, below))
             files = area_files(part_of(index.graph, below), request) if request.area else ()
         history = self.hotspots(ops.HotspotsRequest(request.path, limit=MOST_HOTSPOTS, refresh=False), progress)
-        shipped = [one for one in history.hotspots if is_product(one.path, FileKind.CODE)][: request.limit]
-        most = max((one.score for one in shipped), default=0.0) or 1.0
-        scaled = tuple(replace(one, score=round(one.score / most, 4)) for one in shipped)
-        return replace(found, hotspots=scaled, area_files=files, notes=(*found.notes, *history.notes))
+        shipped = [hotspot for hotspot in history.hotspots if is_product(hotspot.path, FileKind.CODE)][: request.limit]
+        most = max((hotspot.score for hotspot in shipped), default=0.0) or 1.0
+        scaled = tuple(replace(hotspot, score=round(hotspot.score / most, 4)) for hotspot in shipped)
+        return replace(code_map_of, hotspots=scaled, area_files=files, notes=(*code_map_of.notes, *history.notes))
 
 
 def _generated_files(store: SqliteStore) -> list[str]:
@@ -283,16 +289,18 @@ def _deprecation(index: CodeIndex, symbol: SymbolId) -> str:
     """That a definition or what it belongs to is deprecated, with what is said about it."""
     lines = index.lines(index.graph.files[symbol.path].file_id)
     while symbol.qualified:
-        one = index.definition(symbol)
-        if one is not None and (said := deprecation(lines, one.start_line, one.end_line)):
-            return said
+        definition = index.definition(symbol)
+        if definition is not None and (advice := deprecation(lines, definition.start_line, definition.end_line)):
+            return advice
         symbol = symbol.owner
     return ""
 
 
 def _file_context(index: CodeIndex, path: str) -> HitContext:
-    one: HitContext = index.answers.once(("file", path), lambda: file_context(index.graph, path, index.tests_of(path)))
-    return one
+    context: HitContext = index.answers.once(
+        ("file", path), lambda: file_context(index.graph, path, index.tests_of(path))
+    )
+    return context
 
 
 def _check_indexed(index: CodeIndex, path: str) -> None:

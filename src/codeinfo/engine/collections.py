@@ -73,20 +73,20 @@ class CollectionList:
     def all(self, project: Path) -> tuple[list[Collection], list[str]]:
         """The project's collections first, then the user's; the first one with a name keeps it."""
         path = find_upwards(project, CONTEXT_FILE)
-        found, notes = collections.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
-        taken = {item.id for item in found}
-        return [*found, *(item for item in self._read_own() if item.id not in taken)], notes
+        of_project, notes = collections.read_context(_read(path), str(path.parent)) if path is not None else ([], [])
+        ids = {item.id for item in of_project}
+        return [*of_project, *(item for item in self._read_own() if item.id not in ids)], notes
 
     def find(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
         """The collections with these names or ids; all if none is given."""
-        known, notes = self.all(project)
+        every, notes = self.all(project)
         if not names:
-            return known, notes
+            return every, notes
         chosen = []
         for name in dict.fromkeys(names):
-            match = next((item for item in known if name in (item.id, item.name)), None)
+            match = next((item for item in every if name in (item.id, item.name)), None)
             if match is None:
-                listed = ", ".join(item.name for item in known) or "none yet"
+                listed = ", ".join(item.name for item in every) or "none yet"
                 raise NotFound(f"there is no collection {name!r}", f"Known collections: {listed}")
             chosen.append(match)
         return chosen, notes
@@ -98,15 +98,15 @@ class CollectionList:
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
         """The collection if it is already known; refuses one with the name or source of another."""
         same = None
-        for known in self.all(project)[0]:
-            if known.name == collection.name and known.id != collection.id:
-                step = NextStep("Give it another name, or ", to_run("docs remove", known.name), " first")
-                raise UsageError(f"{collection.name!r} already exists, for {known.source}", step)
-            if known.id == collection.id and known.name != collection.name:
-                step = NextStep(to_run("docs sync", known.name), " brings it up to date; remove it first to rename it")
-                raise UsageError(f"{known.source} is already the collection {known.name!r}", step)
-            if known.id == collection.id:
-                same = same or known
+        for other in self.all(project)[0]:
+            if other.name == collection.name and other.id != collection.id:
+                step = NextStep("Give it another name, or ", to_run("docs remove", other.name), " first")
+                raise UsageError(f"{collection.name!r} already exists, for {other.source}", step)
+            if other.id == collection.id and other.name != collection.name:
+                step = NextStep(to_run("docs sync", other.name), " brings it up to date; remove it first to rename it")
+                raise UsageError(f"{other.source} is already the collection {other.name!r}", step)
+            if other.id == collection.id:
+                same = same or other
         return same
 
     def add(self, collection: Collection, project: Path) -> None:
@@ -183,8 +183,8 @@ class CollectionSource(Source, frozen=True):
         tree = find_fetched_tree(self.home) if self.collection.fetched else None
         if tree is None or self.collection.kind is Kind.WRITTEN:
             return "", ""
-        seen = datetime.fromtimestamp((self.home / "current").stat().st_mtime, UTC)
-        return tree.name.removeprefix("tree-"), seen.isoformat(timespec="seconds")
+        compared_at = datetime.fromtimestamp((self.home / "current").stat().st_mtime, UTC)
+        return tree.name.removeprefix("tree-"), compared_at.isoformat(timespec="seconds")
 
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))
@@ -195,8 +195,8 @@ class CollectionSource(Source, frozen=True):
             return FolderFiles(root), _walk_files(root, self.collection.files)
         walked = without_odd_names(walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True)))
         if self.collection.kind is Kind.PACKAGE:
-            known = store.manifest() if store is not None and not by_content else {}
-            walked = _of_package(root, walked, known)
+            rows = store.manifest() if store is not None and not by_content else {}
+            walked = _of_package(root, walked, rows)
         reason = "the collection's patterns leave it out"
         return FolderFiles(root), _filter_walk(walked, self.collection.globs, "glob", reason)
 
@@ -215,7 +215,7 @@ class CollectionIndex(IndexManager):
 
 
 def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
-    found, skipped = list[SourceFile](), list[Skip]()
+    files_found, skipped = list[SourceFile](), list[Skip]()
     for full in files:
         path = os.path.relpath(full, root).replace(os.sep, "/")
         try:
@@ -225,10 +225,10 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
             continue
         verdict = check_document(path, status, MAX_DOCUMENT_BYTES)
         if isinstance(verdict, SourceFile):
-            found.append(verdict)
+            files_found.append(verdict)
         else:
             skipped.append(replace(verdict, matters=True))
-    return Walk(tuple(found), tuple(skipped))
+    return Walk(tuple(files_found), tuple(skipped))
 
 
 def read_package(root: Path) -> Manifest:
@@ -238,9 +238,9 @@ def read_package(root: Path) -> Manifest:
         raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
 
 
-def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> Walk:
+def _of_package(root: Path, walked: Walk, rows: Mapping[str, ManifestRow]) -> Walk:
     """The files that the manifest selects. A listed file whose content does not match its hash is left out and
-    reported; files that look unchanged according to `known` are not read."""
+    reported; files that look unchanged according to `rows` are not read."""
     manifest = read_package(root)
     if manifest.globs:
         return _filter_walk(walked, manifest.globs, "manifest", "the package's manifest does not select it")
@@ -249,37 +249,37 @@ def _of_package(root: Path, walked: Walk, known: Mapping[str, ManifestRow]) -> W
     for file in walked.files:
         if file.path not in listed:
             skipped.append(Skip(file.path, "manifest", "the package's manifest does not list it"))
-        elif wrong := _wrong_hash(root, file, listed[file.path].sha256, known.get(file.path)):
+        elif wrong := _wrong_hash(root, file, listed[file.path].sha256, rows.get(file.path)):
             skipped.append(Skip(file.path, "hash-mismatch", wrong, matters=True))
         else:
             files.append(file)
     present = {file.path for file in walked.files} | {skip.path for skip in walked.skipped}
-    for path, wanted in listed.items():
+    for path, entry in listed.items():
         if path not in present:
-            where = _NOT_FETCHED if wanted.url else "it does not exist"
+            where = _NOT_FETCHED if entry.url else "it does not exist"
             skipped.append(Skip(path, "missing", f"the manifest lists it; {where}", matters=True))
     return Walk(tuple(files), tuple(skipped))
 
 
-def _wrong_hash(root: Path, file: SourceFile, wanted: str, known: ManifestRow | None) -> str:
-    if not wanted:
+def _wrong_hash(root: Path, file: SourceFile, expected: str, row: ManifestRow | None) -> str:
+    if not expected:
         return ""
-    if known is not None and (known.size, known.mtime_ns, known.sha256) == (file.size, file.mtime_ns, wanted):
+    if row is not None and (row.size, row.mtime_ns, row.sha256) == (file.size, file.mtime_ns, expected):
         return ""
     loaded = load(root, file)
     if isinstance(loaded, Skip):
         return loaded.detail
-    found = loaded.sha256
-    return "" if found == wanted else f"its content has {found[:12]}…, the manifest says {wanted[:12]}…"
+    actual = loaded.sha256
+    return "" if actual == expected else f"its content has {actual[:12]}…, the manifest says {expected[:12]}…"
 
 
 def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
     if not globs:
         return walked
     fitting = match_globs([file.path for file in walked.files], globs)
-    kept = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
-    left = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
-    return Walk(kept, (*walked.skipped, *left))
+    matching = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
+    others = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
+    return Walk(matching, (*walked.skipped, *others))
 
 
 def find_fetched_tree(home: Path) -> Path | None:
@@ -324,20 +324,20 @@ def _lock_home(home: Path) -> Iterator[None]:
                 return
 
 
-def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, own: bool) -> Path:
+def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, is_own: bool) -> Path:
     """Fetch the newest documents. The previous ones stay until the new ones are complete.
 
-    The user's `own` collections may be on any host, including this machine. Addresses from elsewhere (a project, a
+    The user's collections (`is_own`) may be on any host, including this machine. Addresses from elsewhere (a project, a
     manifest, a redirect) may only reach the public internet and the user's `private_hosts`.
     """
     if collection.kind is Kind.WRITTEN:
         return ensure_written_tree(home)  # documents written here exist nowhere else
     hosts = {host.lower() for host in private_hosts}
-    if own and collection.remote:
+    if is_own and collection.remote:
         hosts.add(downloads.host_of(collection.url).name.lower())
     policy = HostPolicy(frozenset(hosts))
     if collection.kind is Kind.GIT:
-        return _fetch_repository(collection, home, policy, own=own)
+        return _fetch_repository(collection, home, policy, is_own=is_own)
     get = partial(downloads.download, policy=policy)
     if collection.remote and not collections.is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
@@ -353,16 +353,16 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, o
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
 
 
-def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *, own: bool) -> Path:
+def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *, is_own: bool) -> Path:
     def store(url: str, pinned: str) -> Path:
-        wanted = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES, MAX_FETCHED_BYTES)
-        with fetch_files(url, collection.ref, *wanted, local=own, pinned=pinned) as (revision, files):
+        filters = (lambda path: bool(document_language(path)), MAX_DOCUMENT_BYTES, MAX_FETCHED_BYTES)
+        with fetch_files(url, collection.ref, *filters, local=is_own, pinned=pinned) as (revision, files):
             return _store(home, revision, files)
 
     try:
-        return store(collection.url, "" if own else policy.pin(collection.url))
+        return store(collection.url, "" if is_own else policy.pin(collection.url))
     except Redirected:
-        moved = downloads.follow_redirects(collection.url, policy) if own else collection.url
+        moved = downloads.follow_redirects(collection.url, policy) if is_own else collection.url
         if moved == collection.url:
             raise
         return store(moved, policy.pin(moved))
@@ -383,15 +383,15 @@ def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, b
 
 
 def _download_all(addresses: Mapping[str, str], get: Download) -> dict[str, bytes]:
-    found, total, until = dict[str, bytes](), 0, time.monotonic() + MAX_FETCH_S
+    contents, total, until = dict[str, bytes](), 0, time.monotonic() + MAX_FETCH_S
     for path, address in addresses.items():
         if time.monotonic() > until:
             raise ProviderError(f"the files of the list took more than {MAX_FETCH_S:g} s", "Add fewer of them")
-        found[path] = get(address, MAX_DOCUMENT_BYTES)
-        total += len(found[path])
+        contents[path] = get(address, MAX_DOCUMENT_BYTES)
+        total += len(contents[path])
         if total > MAX_FETCHED_BYTES:
             raise _too_large()
-    return found
+    return contents
 
 
 def _too_large() -> UsageError:
@@ -442,16 +442,16 @@ def _repair_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:
-    found, walked = source.walk(None, by_content=True)
+    reader, walked = source.walk(None, by_content=True)
     files, skipped = dict[str, bytes](), list(walked.skipped)
-    for file, loaded in found.load(walked.files):
+    for file, loaded in reader.load(walked.files):
         if isinstance(loaded, Skip):
             skipped.append(loaded)
         else:
             files[file.path] = loaded.data
     if not files:
         raise UsageError(f"{request.source} has no documents", "Give a folder that contains some")
-    name = request.name or found.root.name
+    name = request.name or reader.root.name
     data, manifest = collections.pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
     replace_file(target, data, mode=_SHARED)

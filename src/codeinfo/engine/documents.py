@@ -128,13 +128,13 @@ class _Searcher:
 
     def answer(self, query: str) -> ops.DocumentSearch:
         started = time.perf_counter()
-        asked = _CachedEmbedder(self._embedder) if self._embedder is not None else None
-        cosines = self._view.cosines(asked.embed_query(query)) if asked is not None else None
+        embedder = _CachedEmbedder(self._embedder) if self._embedder is not None else None
+        cosines = self._view.cosines(embedder.embed_query(query)) if embedder is not None else None
         quality = None
         if cosines is not None and not self._request.hybrid:
             results = self._by_meaning(cosines)
         else:
-            results, quality = self._by_search(query, asked, cosines)
+            results, quality = self._by_search(query, embedder, cosines)
         results, status = self._rerank(query, results)
         took = round(1000 * (time.perf_counter() - started), 2)
         if quality is not None:
@@ -177,16 +177,16 @@ class _Searcher:
         """The best passage of each document, then, if there is room, their next best ones."""
         allowed = self._near_files(cosines) if cosines is not None else None
         options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
-        found = search(query, self._view, embedder, options)
-        wanted = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
+        result = search(query, self._view, embedder, options)
+        query_terms = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
         firsts, seconds = list[ops.DocumentHit](), list[ops.DocumentHit]()
-        for hit in found.hits:
+        for hit in result.hits:
             best, *more = self._choose_passages(hit, cosines)
             firsts.append(self._result(*best, hit.score))
             for row, chunk, distance in more:
-                if wanted.intersection(terms(chunk.text)):
+                if query_terms.intersection(terms(chunk.text)):
                     seconds.append(self._result(row, chunk, distance, hit.score * SECOND))
-        return [*firsts, *seconds][: self._limit], found.quality
+        return [*firsts, *seconds][: self._limit], result.quality
 
     def _near_files(self, cosines: Cosines) -> NDArray[np.bool_]:
         closest = np.full(len(self._view.paths), -1.0, np.float32)
@@ -196,8 +196,8 @@ class _Searcher:
     def _choose_passages(self, hit: Hit, cosines: Cosines | None) -> list[tuple[int, ChunkRow, float | None]]:
         """The hit's passage and the next one, within the requested distance; otherwise the document's closest."""
         spans = ((hit.start_line, hit.end_line), *hit.more)
-        found = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
-        rows = [row for row in found if row is not None]
+        matches = (self._view.row_of(hit.root, hit.path, lines) for lines in dict.fromkeys(spans))
+        rows = [row for row in matches if row is not None]
         if cosines is None:
             return [(row, chunk, None) for row, chunk in zip(rows, self._view.chunks(rows), strict=True)]
         near = [row for row in rows if _distance(cosines, row) <= self._request.max_distance]
@@ -247,10 +247,10 @@ def _distance(cosines: Cosines, row: int) -> float:
 
 def place_of(language: str, section: str) -> str:
     """ "page 3" for a PDF, "sheet Costs" for a workbook, "slide 2" for slides; "" for formats without such places."""
-    wanted = _PLACED.get(language)
+    kind = _PLACED.get(language)
     for part in section.split(CRUMB):
         match = _PLACE.match(part)
-        if match and match.group(1) == wanted:
+        if match and match.group(1) == kind:
             return f"{match.group(1).lower()} {match.group(2).strip()}"
     return ""
 
@@ -290,15 +290,20 @@ def document_lines(store: SqliteStore, path: str) -> list[str]:
                 pieces.setdefault(chunk.start_line, []).extend(texts)
             else:
                 lines.update(zip(range(chunk.start_line, chunk.end_line + 1), texts, strict=False))
-    known = {number: "".join(texts) for number, texts in pieces.items()} | lines
-    return [known.get(number, "") for number in range(1, max(known, default=0) + 1)]
+    texts_by_line = {number: "".join(texts) for number, texts in pieces.items()} | lines
+    return [texts_by_line.get(number, "") for number in range(1, max(texts_by_line, default=0) + 1)]
 
 
 def headings(store: SqliteStore, path: str) -> list[ops.OutlineEntry]:
-    found = store.symbols(path)
+    symbols = store.symbols(path)
     return [
-        ops.OutlineEntry(one.name, int(one.signature.removeprefix("level ") or 1), one.start_line, one.end_line)
-        for one in (found.definitions if found else ())
+        ops.OutlineEntry(
+            definition.name,
+            int(definition.signature.removeprefix("level ") or 1),
+            definition.start_line,
+            definition.end_line,
+        )
+        for definition in (symbols.definitions if symbols else ())
     ]
 
 
@@ -315,16 +320,16 @@ def _document(store: SqliteStore, name: str) -> str:
     raise NotFound(f"there is no document {name!r}", hint)
 
 
-def _find_section(wanted: str, entries: list[ops.OutlineEntry]) -> ops.OutlineEntry:
+def _find_section(title: str, entries: list[ops.OutlineEntry]) -> ops.OutlineEntry:
     """By its full title, otherwise by part of it; the first match in the document."""
-    key = wanted.strip().lstrip("#").strip().lower()
+    key = title.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):
         for entry in entries:
             if fits(entry.title.lower(), key):
                 return entry
     near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
     hint = f"Did you mean {', '.join(near)}?" if near else NextStep(to_run("docs outline"), " shows its headings")
-    raise NotFound(f"there is no section {wanted!r}", hint)
+    raise NotFound(f"there is no section {title!r}", hint)
 
 
 def _edges(store: SqliteStore) -> set[tuple[str, str]]:
@@ -342,8 +347,8 @@ def _similar(store: SqliteStore, path: str) -> dict[str, float]:
         if vectors is None or not len(vectors):
             text = " ".join(chunk.text for chunk in joined.chunks(joined.rows_of("", path)[:2]))
             words = " ".join(text.split()[:WORDS_FOR_RELATED])
-            found = search(words, view, None, SearchOptions(limit=20, weights=DOCUMENTS))
-            return {hit.path: hit.score for hit in found.hits if hit.path != path}
+            result = search(words, view, None, SearchOptions(limit=20, weights=DOCUMENTS))
+            return {hit.path: hit.score for hit in result.hits if hit.path != path}
         mean = vectors.mean(0)
         cosines = joined.cosines((mean / max(float(np.linalg.norm(mean)), 1e-6)).astype(np.float32))
         if cosines is None:
@@ -370,20 +375,20 @@ class DocumentOperations:
 
     def index_of(self, collection: Collection) -> CollectionIndex:
         with self._lock:
-            known = self._managers.get(collection.slug)
-            if known is None or known.source.collection != collection:
-                if known is not None:
-                    known.close()
+            index = self._managers.get(collection.slug)
+            if index is None or index.source.collection != collection:
+                if index is not None:
+                    index.close()
                 source = CollectionSource(collection, self.collections.folder / collection.slug)
                 # Settings come from its own location, not from the current project: one recipe, one index.
                 config = self._indexes.config.for_root(source.home if collection.fetched else Path(collection.url))
-                known = CollectionIndex(source, config, self._indexes.models.embedder())
-                self._managers[collection.slug] = known
-            return known
+                index = CollectionIndex(source, config, self._indexes.models.embedder())
+                self._managers[collection.slug] = index
+            return index
 
     def indexes(self, projects: Iterable[str]) -> Iterable[CollectionIndex]:
-        known = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
-        return [self.index_of(collection) for collection in known.values()]
+        by_slug = {item.slug: item for project in projects for item in self.collections.all(Path(project))[0]}
+        return [self.index_of(collection) for collection in by_slug.values()]
 
     def add(self, request: ops.DocsAddRequest, progress: ProgressSink = None) -> ops.SyncResponse:
         """List a collection and sync it; if the sync fails, it is removed again. It is listed first, so that what a
@@ -431,8 +436,8 @@ class DocumentOperations:
         started = time.monotonic()
         index = self.index_of(collection)
         if collection.fetched and not dry_run:
-            own = collection.origin == "user" or self.collections.lists(collection)
-            fetch(collection, index.source.home, self._indexes.config.trust.private_hosts, own=own)
+            is_own = collection.origin == "user" or self.collections.lists(collection)
+            fetch(collection, index.source.home, self._indexes.config.trust.private_hosts, is_own=is_own)
         before = _hashes(index.live_store())
         if dry_run:
             return self._preview(index, before)
@@ -459,12 +464,12 @@ class DocumentOperations:
         loaded = ((file.path, content) for file, content in files.load(walked.files))
         after = {path: content.sha256 for path, content in loaded if not isinstance(content, Skip)}
         refused = {path for path, row in rows.items() if not row.language and after.get(path) == row.sha256}
-        kept = {
+        unconverted = {
             skip.path: before[skip.path]
             for skip in walked.skipped
             if skip.rule == NEEDS_LIBRARY and skip.path in before
         }
-        plan = _plan(before, {path: sha256 for path, sha256 in after.items() if path not in refused} | kept)
+        plan = _plan(before, {path: sha256 for path, sha256 in after.items() if path not in refused} | unconverted)
         is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
         notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
         skipped = tuple(skip for skip in walked.skipped if skip.matters)
@@ -527,8 +532,8 @@ class DocumentOperations:
         data = request.content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_DOCUMENT_BYTES:
             raise UsageError(f"{path} has {len(data):,} bytes", f"Write at most {MAX_DOCUMENT_BYTES:,}")
-        known = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
-        collection = known[0] if known else collections.make_written_collection(request.collection)
+        existing = [item for item in self.collections.all(project)[0] if request.collection in (item.id, item.name)]
+        collection = existing[0] if existing else collections.make_written_collection(request.collection)
         index = self._writable_index(collection)
         home = index.source.home
         with lock_written(home):
@@ -551,7 +556,7 @@ class DocumentOperations:
             with lock_written(home):
                 if target.is_file() and target.read_bytes() == data:  # or another process has written it since
                     target.unlink() if before is None else replace_file(target, before)
-            if not known:
+            if not existing:
                 with suppress(Busy):  # another process indexes what it has written there
                     self._remove(collection, project, if_empty=True)
             step = "Use the name of a text file, as in guides/start.md"
@@ -570,9 +575,9 @@ class DocumentOperations:
                 raise NotFound(f"{collection.name} has no {', '.join(missing)}; nothing was deleted", step)
             for path in paths:
                 (tree / path).unlink()
-            left = sum(1 for one in tree.rglob("*") if one.is_file())
+            remaining = sum(1 for place in tree.rglob("*") if place.is_file())
         notes = () if self._refresh_written(index) else (BEING_INDEXED,)
-        return ops.DocsDeleteResponse(collection.id, tuple(paths), left, notes)
+        return ops.DocsDeleteResponse(collection.id, tuple(paths), remaining, notes)
 
     def _refresh_written(self, index: CollectionIndex) -> Fresh | None:
         """None if another process goes on indexing it: what is written there stays, whoever indexes it."""
@@ -609,8 +614,8 @@ class DocumentOperations:
 
     def choose(self, project: str, names: tuple[str, ...]) -> tuple[tuple[CollectionIndex, ...], tuple[str, ...]]:
         """The collections with these names, all by default, and notes on the list."""
-        found, notes = self.collections.find(Path(project), names)
-        return tuple(self.index_of(item) for item in found), tuple(notes)
+        chosen, notes = self.collections.find(Path(project), names)
+        return tuple(self.index_of(item) for item in chosen), tuple(notes)
 
     def outline(self, request: ops.DocsOutlineRequest) -> ops.DocsOutlineResponse:
         index, store, path, notes = self._open(request)
@@ -636,7 +641,7 @@ class DocumentOperations:
                 relations.setdefault(target, []).append("links to")
             elif target == path:
                 relations.setdefault(source, []).append("linked from")
-        found = []
+        listed = []
         for other in {*similar, *relations} - {path}:
             cosine = similar.get(other)
             named = tuple(sorted(relations.get(other, ())))
@@ -645,9 +650,9 @@ class DocumentOperations:
             if named:
                 score = (cosine or 0.0) + LINK_WORTH * len(relations.get(other, ()))
                 distance = round(1 - cosine, 4) if cosine is not None and index.embedder else None
-                found.append(ops.RelatedDocument(other, collection, named, distance, round(score, 4)))
-        found.sort(key=lambda item: (-item.score, item.document))
-        return ops.DocsRelatedResponse(collection, path, tuple(found[: request.limit]), notes)
+                listed.append(ops.RelatedDocument(other, collection, named, distance, round(score, 4)))
+        listed.sort(key=lambda item: (-item.score, item.document))
+        return ops.DocsRelatedResponse(collection, path, tuple(listed[: request.limit]), notes)
 
     def _open(
         self, request: ops.DocsOutlineRequest | ops.DocsSectionRequest | ops.DocsRelatedRequest

@@ -124,7 +124,7 @@ class Corpus:
         return [(self.files[at], pages[at]) for at in sorted(pages)]
 
 
-class Found:
+class MatchList:
     """The matches so far, in all roots."""
 
     def __init__(self, request: GrepRequest) -> None:
@@ -168,19 +168,21 @@ class GrepOperations:
             raise UsageError("changed files are those of the work tree, so this does not work with a revision", step)
         places, place_notes = self._indexes.places(request.paths, request.at, everywhere=request.all_projects)
         scope = Scope.of(places)
-        found, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))
+        match_list, notes = retry_on_damage(lambda again: self._search(request, pattern, scope, again, progress))
         notes += place_notes
-        if found.total > len(found.matches):
-            shown = f"only {len(found.matches):,} of {found.total:,} lines shown"
+        if match_list.total > len(match_list.matches):
+            shown = f"only {len(match_list.matches):,} of {match_list.total:,} lines shown"
             notes.insert(0, f"{shown}: raise the limit, or add filters")
         took_ms = round(1000 * (time.perf_counter() - started), 2)
-        matches = tuple(found.matches)
-        return GrepResult(request.pattern, matches, found.total, found.files, tuple(dict.fromkeys(notes)), took_ms)
+        matches = tuple(match_list.matches)
+        return GrepResult(
+            request.pattern, matches, match_list.total, match_list.files, tuple(dict.fromkeys(notes)), took_ms
+        )
 
     def _search(
         self, request: GrepRequest, pattern: literal.Pattern, scope: Scope, again: bool, progress: ProgressSink
-    ) -> tuple[Found, list[str]]:
-        found = Found(request)
+    ) -> tuple[MatchList, list[str]]:
+        match_list = MatchList(request)
         opened, notes = self._indexes.open_all(
             scope.indexes, everywhere=request.all_projects, refresh=again or request.refresh, progress=progress
         )
@@ -201,23 +203,23 @@ class GrepOperations:
                 for done, (file, pages) in enumerate(candidates):
                     if progress is not None and done % REPORT_EVERY == 0:
                         progress(Progress("search", done, len(candidates)))
-                    data, lines = scan.lines(file, pages, shown=len(found.matches) < request.limit)
+                    data, lines = scan.lines(file, pages, shown=len(match_list.matches) < request.limit)
                     if lines:
-                        found.add(str(index.root), file, data, lines, facts)
+                        match_list.add(str(index.root), file, data, lines, facts)
                 if scan.unread:
                     notes.append(unread_note(scan.unread))
-        return found, notes
+        return match_list, notes
 
     def _corpus(self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink) -> Corpus:
         """The current files: from the last refresh, or from a walk if that refresh was incomplete."""
-        seen = None if is_indexing or index.source.fixed else index.seen
-        walked = seen.walk if seen else None
+        last_refresh = None if is_indexing or index.source.fixed else index.seen
+        walked = last_refresh.walk if last_refresh else None
         with self._lock:
             walked = walked or index.source.walk(store, by_content=False)[1]
             state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
-            known = self._corpora.get(store.derived)
-            if known is not None and known[0][0] == state[0] and known[0][1] is walked and known[0][2] == state[2]:
-                return known[1]
+            entry = self._corpora.get(store.derived)
+            if entry is not None and entry[0][0] == state[0] and entry[0][1] is walked and entry[0][2] == state[2]:
+                return entry[1]
             corpus = list_files(index.source.contents, store, walked)
             corpus.sign(self._signatures(index.source.contents, store, corpus, progress))
             state = state[0], walked, version_beside(store, SIGNATURES_FILE)
@@ -288,9 +290,9 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
             sha256 = row.sha256 if contents.exact else ""
             files.append(File(row.path, key, row.language, row.kind, sha256, row.file_id, clean))
     for skip in walked.skipped:
-        found = contents.find(skip.path) if skip.rule in SEARCHED_RULES else None
-        if found is not None and found.size <= MAX_BYTES:
-            files.append(_unindexed_file(skip.path, f"{skip.path}:{found.size}:{found.mtime_ns}"))
+        source_file = contents.find(skip.path) if skip.rule in SEARCHED_RULES else None
+        if source_file is not None and source_file.size <= MAX_BYTES:
+            files.append(_unindexed_file(skip.path, f"{skip.path}:{source_file.size}:{source_file.mtime_ns}"))
         else:
             rules["too-large" if skip.rule in SEARCHED_RULES else skip.rule] += 1
     files.sort(key=attrgetter("path"))
@@ -362,12 +364,12 @@ def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | No
 
 def find_enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
     """The innermost definition around each of these lines (sorted, counted from 0)."""
-    found: dict[int, Extent] = {}
+    innermost: dict[int, Extent] = {}
     for extent in sorted(extents, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
         first = bisect_left(lines, extent.start_line - 1)
         for line in lines[first : bisect_right(lines, extent.end_line - 1)]:
-            found[line] = extent
-    return found
+            innermost[line] = extent
+    return innermost
 
 
 def shown_line(data: bytes, line: literal.Line) -> tuple[int, int, str]:

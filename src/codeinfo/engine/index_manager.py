@@ -70,16 +70,16 @@ def refresh_commits(root: Path, folder: Path, revision: str, siblings: Iterable[
         before = load_commits(folder)
         if before is not None and before.head == head:
             return ""
-        known = (found for place in siblings if (found := load_commits(place)) is not None and len(found.ids))
+        indexed = (commits for place in siblings if (commits := load_commits(place)) is not None and len(commits.ids))
         if before is None or not len(before.ids):
-            before = next(known, None)
+            before = next(indexed, None)
         if before is None:
-            read = [Commit(*one) for one in history.commits()]
+            read = [Commit(*fields) for fields in history.commits()]
             index = index_commits(head, [commit.id for commit in read], read)
         else:
             ids, had = history.commit_ids(), set(before.ids)
             lacking = history.commits([commit for commit in ids if commit not in had])
-            index = index_commits(head, ids, (Commit(*one) for one in lacking), before)
+            index = index_commits(head, ids, (Commit(*fields) for fields in lacking), before)
     except GitFailed as error:
         return f"git could not read the history, so search does without the newest commits: {error.what}"
     with translate_errors(folder):
@@ -273,16 +273,16 @@ class IndexManager:
 
         stamp, place, problem = self.folder.stamp(COMMITS_FILE), self.folder.tree_path, ""
         if self._commits is None or self._commits[0] != stamp:
-            found = load_commits(place) if stamp else None
-            if stamp and found is None:
+            commits = load_commits(place) if stamp else None
+            if stamp and commits is None:
                 try:
                     problem = refresh_commits(self.root, place, self.commit or "HEAD")
                 except CodeInfoError as error:  # the cache cannot be written
                     problem = error.what
-                stamp, found = self.folder.stamp(COMMITS_FILE), load_commits(place)
+                stamp, commits = self.folder.stamp(COMMITS_FILE), load_commits(place)
                 lost = "the index of commits is damaged, so search does without them"
-                problem = "" if found else f"{lost}: {problem}" if problem else lost
-            self._commits = stamp, found, problem
+                problem = "" if commits else f"{lost}: {problem}" if problem else lost
+            self._commits = stamp, commits, problem
         return self._commits
 
     @property
@@ -342,12 +342,12 @@ class IndexManager:
             if self.team is not None and not copy_only:
                 self.team.drop()
             self.folder.remove_tree(self.folder.tree)
-            left = self.folder.trees()
-            if not any(tree.root or copy_only for tree in left):
+            trees = self.folder.trees()
+            if not any(tree.root or copy_only for tree in trees):
                 self.close()
                 self.folder.clear()
             elif live is not None:
-                live.tidy(NOTHING_KEPT, [tree.name for tree in left])
+                live.tidy(NOTHING_KEPT, [tree.name for tree in trees])
                 live.compact()
                 self.folder.remove_other_builds(live.folder)
         self.close()
@@ -392,14 +392,14 @@ class IndexManager:
     def known_contents(self, store: SqliteStore, files: Sequence[SourceFile]) -> dict[str, str]:
         """The hashes of files that a sibling has with the same git blob and size: they need not be read."""
         siblings = self.siblings()[:MOST_COMPARED] if len(files) >= READ_RATHER else []
-        found: dict[str, str] = {}
+        hashes: dict[str, str] = {}
         with suppress(GitFailed, OSError):
             committed = _match_committed(None if self.source.fixed else self.root, files) if siblings else {}
             for tree in siblings:
                 contents = store.contents(tree.name)
                 theirs = _match_committed(tree.root, contents)
-                found |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
-        return found
+                hashes |= {committed[same].path: contents[theirs[same]] for same in committed.keys() & theirs.keys()}
+        return hashes
 
     def stale_trees(self, store: SqliteStore) -> Iterator[Tree]:
         """Other trees to drop: folders that are gone, and revisions that are unused, too many or too large alone."""
@@ -488,8 +488,8 @@ class _Refresh(Struct, frozen=True):
     def _look(self, state: State | None) -> Look:
         """Files with events are compared by content."""
         index = self.index
-        found = self._look_at_events(self.since, state) if self.since else None
-        files, walked, changes = found or index.look(by_content=self.by_content)
+        look = self._look_at_events(self.since, state) if self.since else None
+        files, walked, changes = look or index.look(by_content=self.by_content)
         if self.since is not None and changes is not None and index.open_store is not None:
             touched = [file for file in walked.files if file.path in self.since[1].files]
             changes = add_edited(files, index.open_store, changes, touched)
@@ -504,8 +504,12 @@ class _Refresh(Struct, frozen=True):
         walked = index.source.walk_changed(before.walk, changed)
         if walked is None:
             return None
-        seen = [file for file in walked.files if file.path in changed]
-        changes = compare(store.sources([file.path for file in seen]), seen, alike=len(walked.files) - len(seen))
+        changed_files = [file for file in walked.files if file.path in changed]
+        changes = compare(
+            store.sources([file.path for file in changed_files]),
+            changed_files,
+            alike=len(walked.files) - len(changed_files),
+        )
         return FolderFiles(index.root), walked, changes
 
     def _pull(self) -> None:
@@ -646,8 +650,8 @@ def _compare(files: Files, store: SqliteStore, walked: Walk, by_content: bool) -
     # A document that can no longer be converted here stays as it was indexed.
     unread = {skip.path for skip in walked.skipped if skip.rule == NEEDS_LIBRARY}
     removed = tuple(path for path in changes.removed if path not in unread)
-    kept = len(changes.removed) - len(removed)
-    return replace(changes, removed=removed, unchanged=changes.unchanged + kept) if kept else changes
+    unconverted = len(changes.removed) - len(removed)
+    return replace(changes, removed=removed, unchanged=changes.unchanged + unconverted) if unconverted else changes
 
 
 def _state(store: SqliteStore | None) -> State | None:

@@ -179,12 +179,12 @@ def _is_stored(row: ManifestRow) -> bool:
     return bool(row.chunk_count) or not row.size  # an empty file has no chunks
 
 
-def without_odd_names(found: Walk) -> Walk:
-    if _is_unicode("".join(map(itemgetter(0), found.files))):
-        return found
-    odd = tuple(file for file in found.files if not _is_unicode(file.path))
+def without_odd_names(walked: Walk) -> Walk:
+    if _is_unicode("".join(map(itemgetter(0), walked.files))):
+        return walked
+    odd = tuple(file for file in walked.files if not _is_unicode(file.path))
     skips = (Skip(file.path, "odd-name", "its name is not UTF-8, which JSON needs", matters=True) for file in odd)
-    return Walk(tuple(file for file in found.files if file not in odd), (*found.skipped, *skips))
+    return Walk(tuple(file for file in walked.files if file not in odd), (*walked.skipped, *skips))
 
 
 def _is_unicode(path: str) -> bool:

@@ -77,15 +77,15 @@ class TeamTrees:
             row = self._rows.get((name, at)) if user is None else None
             if row is None:
                 raise
-            found = self._open(row)
+            index = self._open(row)
         else:
             if row is None:
                 raise self._unknown(name, at, user)
             if user is None:
                 self._rows[name, at] = row
-            found = self._open_confirmed(row)
-        self._make_room([found])
-        return Place(found, name[len(row.identity) + 1 :])
+            index = self._open_confirmed(row)
+        self._make_room([index])
+        return Place(index, name[len(row.identity) + 1 :])
 
     def newest(self, user: int | None) -> tuple[list[IndexManager], int, int]:
         """What the caller may search as one, and how many are left out: too old, or not ready."""
@@ -137,18 +137,18 @@ class TeamTrees:
 
     def _open_confirmed(self, row: TreeRow) -> IndexManager:
         """The index of a tree that the database has just returned."""
-        found = self._open(row)
-        found.confirm(row.reached)
-        return found
+        index = self._open(row)
+        index.confirm(row.reached)
+        return index
 
     def _open(self, row: TreeRow) -> IndexManager:
         with self._lock:
-            found = self._trees.pop(row.id, None) or self._manager(row)
-            self._trees[row.id] = found
+            index = self._trees.pop(row.id, None) or self._manager(row)
+            self._trees[row.id] = index
             while len(self._trees) > OPEN_TREES:
                 self._trees.pop(next(iter(self._trees))).close()
-        found.folder.mark_used()
-        return found
+        index.folder.mark_used()
+        return index
 
     def _manager(self, row: TreeRow) -> IndexManager:
         from codeinfo.team.store import TeamTree
@@ -159,10 +159,10 @@ class TeamTrees:
         manager = IndexManager(source, self._config, self._models.embedder(), team=place)
         return manager
 
-    def _make_room(self, wanted: Sequence[IndexManager]) -> None:
+    def _make_room(self, indexes: Sequence[IndexManager]) -> None:
         """Make room for copies that are about to be pulled."""
         cache, most_bytes = team_cache(self._config), self._config.store.cache_mb * 1_000_000
-        absent = next((manager for manager in wanted if manager.is_absent), None)
+        absent = next((manager for manager in indexes if manager.is_absent), None)
         if absent is not None and bytes_under(cache) > most_bytes:
             with self._lock:
                 for manager in self._trees.values():  # open ones stay; closed ones are reopened on demand
@@ -174,8 +174,8 @@ class TeamTrees:
         from codeinfo.team.access import no_project
         from codeinfo.team.store import list_trees
 
-        if at and (known := list_trees(self._database, user, name)):
-            return NotFound(f"{name} has no index of {at}", f"There are: {', '.join(known[:10])}")
+        if at and (names := list_trees(self._database, user, name)):
+            return NotFound(f"{name} has no index of {at}", f"There are: {', '.join(names[:10])}")
         return no_project(name)
 
 
@@ -275,14 +275,14 @@ class Indexes:
             raise UsageError(f"{index.root} is not in a git repository", "Search it without a revision")
         key = (str(index.root), commit_of(index.root, at))
         with self._lock:
-            found = self._revisions.pop(key, None)
-            if found is None:
-                found = self.at_commit(index.root, key[1], index.config, shared=True)
-            self._revisions[key] = found
+            revision = self._revisions.pop(key, None)
+            if revision is None:
+                revision = self.at_commit(index.root, key[1], index.config, shared=True)
+            self._revisions[key] = revision
             while len(self._revisions) > OPEN_REVISIONS:
                 self._revisions.pop(next(iter(self._revisions))).close()
-        found.folder.mark_used()
-        return found
+        revision.folder.mark_used()
+        return revision
 
     def at_commit(self, root: Path, commit: str, config: Config, *, shared: bool = False) -> IndexManager:
         """The index of a commit of a repository, not kept open here. `shared` publishes it to the team."""
@@ -299,15 +299,15 @@ class Indexes:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
             raise UsageError("a search of all projects takes no paths or revisions", "Leave them out")
-        found, old, others = self._local_projects() if self.team is None else self.trees.newest(self._user())
-        if not found:
+        indexes, old, others = self._local_projects() if self.team is None else self.trees.newest(self._user())
+        if not indexes:
             raise UsageError("no indexed project is visible to you", "`projects` lists what there is")
         notes = []
         if old:
             notes.append(f"{old:,} projects that were indexed less recently were left out; name them to search them")
         if others:
             notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
-        return [Place(index, "") for index in found], notes
+        return [Place(index, "") for index in indexes], notes
 
     def _local_projects(self) -> tuple[list[IndexManager], int, int]:
         """What can be searched as one here, and how many are left out: too old, or not ready."""
@@ -413,7 +413,7 @@ class Indexes:
 
             with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread inherits the caller
                 pulled = [pool.submit(copy_context().run, tasks[index]) for index in absent]
-            tasks |= {index: partial(one.result) for index, one in zip(absent, pulled, strict=True)}
+            tasks |= {index: partial(pull.result) for index, pull in zip(absent, pulled, strict=True)}
         opened, failed = list[Opened](), dict[IndexManager, CodeInfoError]()
         for index, task in tasks.items():
             try:

@@ -80,10 +80,10 @@ class KnowledgeOperations:
     def _project(self, path: str | Path) -> ProjectKnowledge:
         index = self._indexes.find(path).index
         with self._lock:
-            known = self._projects.get(index.root)
-            if known is None or known.index is not index:
-                known = self._projects[index.root] = ProjectKnowledge(index)
-            return known
+            project = self._projects.get(index.root)
+            if project is None or project.index is not index:
+                project = self._projects[index.root] = ProjectKnowledge(index)
+            return project
 
     def _open(self, path: str, progress: ProgressSink) -> tuple[ProjectKnowledge, SqliteStore]:
         """A project and its store, refreshed if possible."""
@@ -102,9 +102,9 @@ class KnowledgeOperations:
             author=request.author,
         )
         before = self._project(request.path).change_memories(
-            lambda before: [*(one for one in before if one.id != memory.id), memory]
+            lambda before: [*(other for other in before if other.id != memory.id), memory]
         )
-        return ops.Remembered(describe(memory, now), any(one.id == memory.id for one in before))
+        return ops.Remembered(describe(memory, now), any(other.id == memory.id for other in before))
 
     def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:
         project, now = self._project(request.path), self.clock()
@@ -132,7 +132,7 @@ class KnowledgeOperations:
             raise UsageError(f"{memory.id} is a commit's message", step)
         if memory.source:
             raise UsageError(f"{memory.id} is in {memory.source}", "Remove it there")
-        project.change_memories(lambda before: [one for one in before if one != memory])
+        project.change_memories(lambda before: [other for other in before if other != memory])
         return ops.MemoryRemoved(describe(memory, now))
 
     def memory_export(self, request: ops.MemoryExportRequest) -> ops.MemoryExport:
@@ -145,16 +145,16 @@ class KnowledgeOperations:
             data = read_regular(str(file.parent), file.name, MAX_IMPORT_BYTES)
         except OSError as error:
             raise NotFound(f"{file} cannot be read: {error.strerror}", "Give a file of memories") from error
-        given = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
-        own = [from_record(to_record(memory)) for memory in given if memory.source != "git"]
+        in_file = parse_memories(data.decode("utf-8-sig", "replace"), str(file))
+        memories = [from_record(to_record(memory)) for memory in in_file if memory.source != "git"]
 
         def merge(before: tuple[Memory, ...]) -> list[Memory]:
             ids = {memory.id for memory in before}
-            return [*before, *(memory for memory in own if memory.id not in ids)]
+            return [*before, *(memory for memory in memories if memory.id not in ids)]
 
         before = self._project(request.path).change_memories(merge)
-        added = len({memory.id for memory in own} - {memory.id for memory in before})
-        return ops.MemoryImported(added, len(own) - added, len(given) - len(own))
+        added = len({memory.id for memory in memories} - {memory.id for memory in before})
+        return ops.MemoryImported(added, len(memories) - added, len(in_file) - len(memories))
 
     def patterns(self, request: ops.PatternsRequest, progress: ProgressSink = None) -> ops.PatternReport:
         (project, store), now = self._open(request.path, progress), self.clock()
@@ -176,7 +176,7 @@ class KnowledgeOperations:
         with code_facts(store) as facts:
             imports, tested_with = _collect_imports(facts), _collect_test_imports(facts)
             files = [file for file in facts.files() if file.kind == "code" and may_have_inline_tests(file.language)]
-            inline = sum(INLINE_TEST.search(facts.lines(one.file_id).whole_text()) is not None for one in files)
+            inline = sum(INLINE_TEST.search(facts.lines(file.file_id).whole_text()) is not None for file in files)
         return describe_project(project.root, texts, _sizes(store), tests, imports, tested_with, inline)
 
     def style(self, request: ops.StyleRequest, progress: ProgressSink = None) -> ops.StyleReport:
@@ -202,11 +202,11 @@ class KnowledgeOperations:
         notes: list[str] = []
         for root in roots:
             project = self._project(root)
-            own = [hit for hit in result.hits if hit.root == root]
+            of_root = [hit for hit in result.hits if hit.root == root]
             store = project.index.live_store()
-            around = self._patterns_around(project, own, now)[1] if request.purpose else {}
-            hits |= {_key(hit): hit for hit in self._with_context(project, store, own, around)}
-            paths, symbols = {hit.path for hit in own}, {hit.symbol for hit in own if hit.symbol}
+            around = self._patterns_around(project, of_root, now)[1] if request.purpose else {}
+            hits |= {_key(hit): hit for hit in self._with_context(project, store, of_root, around)}
+            paths, symbols = {hit.path for hit in of_root}, {hit.symbol for hit in of_root if hit.symbol}
             related, memory_notes = project.related_memories(request.query, paths, symbols, now)
             memories += related
             notes += memory_notes if request.purpose else (*memory_notes, *project.hint_notes(store))
@@ -290,13 +290,13 @@ def _collect_imports(facts: CodeFacts) -> dict[str, str]:
     product = [file for file in facts.files() if is_product(file.path, FileKind(file.kind))]
     timed = [file.file_id for file in product if get_language(file.language).imports.timed]
     timing = {file_id: import_timing(packed) for file_id, packed in facts.references(timed)}
-    own = {file.path.rpartition("/")[2] for file in product}
-    found: dict[str, str] = {}
+    names = {file.path.rpartition("/")[2] for file in product}
+    places: dict[str, str] = {}
     for file, written in _imports_of(facts, product):
         is_type = timing.get(file.file_id, {}).get(written.line) == "types"
-        if not is_type and written.module.rpartition("/")[2] not in own:
-            found.setdefault(written.module, f"{file.path}:{written.line}")
-    return found
+        if not is_type and written.module.rpartition("/")[2] not in names:
+            places.setdefault(written.module, f"{file.path}:{written.line}")
+    return places
 
 
 def _collect_test_imports(facts: CodeFacts) -> dict[tuple[str, str], str]:
@@ -305,18 +305,18 @@ def _collect_test_imports(facts: CodeFacts) -> dict[tuple[str, str], str]:
     shipped = {file.language for file in facts.files() if is_product(file.path, FileKind(file.kind))}
     tests = [file for file in facts.files() if file.kind == FileKind.TEST]
     tests = [file for file in tests if file.language in shipped or is_test_name(file.path)]
-    found: dict[tuple[str, str], str] = {}
+    places: dict[tuple[str, str], str] = {}
     for file, written in _imports_of(facts, tests):
         if written.names != ("mock",):
-            found.setdefault((file.language, written.module), f"{file.path}:{written.line}")
-    return found
+            places.setdefault((file.language, written.module), f"{file.path}:{written.line}")
+    return places
 
 
 def _imports_of(facts: CodeFacts, files: Iterable[CodeFile]) -> list[tuple[CodeFile, Import]]:
     """By path and line: ids follow the order in which files were parsed."""
     by_id = {file.file_id: file for file in files}
-    found = [(by_id[file_id], written) for file_id, written in facts.imports(list(by_id))]
-    return sorted(found, key=lambda one: (one[0].path, one[1].line))
+    imports = [(by_id[file_id], written) for file_id, written in facts.imports(list(by_id))]
+    return sorted(imports, key=lambda one: (one[0].path, one[1].line))
 
 
 def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
@@ -343,21 +343,23 @@ _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
 def explore_target(project: ProjectKnowledge, index: CodeIndex, request: ExploreRequest, now: float) -> Exploration:
-    wanted = _resolve_target(index, request.target)
-    if wanted in index.graph.files:
-        found = _explore_file(project, index, wanted, request)
+    target = _resolve_target(index, request.target)
+    if target in index.graph.files:
+        exploration = _explore_file(project, index, target, request)
     else:
-        found = _explore_symbol(project, index, wanted, request)
-    path = found.place.partition(":")[0]
-    about = f"{request.target} {found.code[:_MEMORY_CHARS]}"
-    memories, notes = project.related_memories(about, {path}, {one.name for one in found.definitions}, now)
-    cut = {name: len(getattr(found, name)) for name in ("definitions", "callers", "callees", "tests")}
+        exploration = _explore_symbol(project, index, target, request)
+    path = exploration.place.partition(":")[0]
+    about = f"{request.target} {exploration.code[:_MEMORY_CHARS]}"
+    memories, notes = project.related_memories(
+        about, {path}, {definition.name for definition in exploration.definitions}, now
+    )
+    cut = {name: len(getattr(exploration, name)) for name in ("definitions", "callers", "callees", "tests")}
     return replace(
-        found,
+        exploration,
         memories=memories,
-        notes=(*found.notes, *notes),
+        notes=(*exploration.notes, *notes),
         totals={name: count for name, count in cut.items() if count > request.limit},
-        **{name: getattr(found, name)[: request.limit] for name in cut},
+        **{name: getattr(exploration, name)[: request.limit] for name in cut},
     )
 
 
@@ -376,8 +378,8 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
         return written
     line = int(place[2])
     defined = index.facts.definitions(index.graph.files[path].file_id)
-    around = [one for one in defined if one.start_line <= line <= one.end_line]
-    inner = min(around, key=lambda one: one.end_line - one.start_line, default=None)
+    around = [definition for definition in defined if definition.start_line <= line <= definition.end_line]
+    inner = min(around, key=lambda definition: definition.end_line - definition.start_line, default=None)
     if inner is None and line > (last := max(index.facts.lines(index.graph.files[path].file_id), default=0)):
         raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
     return f"{path}::{inner.qualified}" if inner else path
@@ -395,7 +397,10 @@ def _find_path(index: CodeIndex, written: str) -> str:
 
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
     graph = index.graph
-    defined = (references.symbol_info(path, one) for one in index.facts.definitions(index.graph.files[path].file_id))
+    defined = (
+        references.symbol_info(path, definition)
+        for definition in index.facts.definitions(index.graph.files[path].file_id)
+    )
     return Exploration(
         request.target,
         "file",
@@ -408,13 +413,13 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
     )
 
 
-def _outline_order(one: SymbolInfo) -> tuple[int, bool, int]:
+def _outline_order(definition: SymbolInfo) -> tuple[int, bool, int]:
     """Types and functions before the variables beside them."""
-    return one.qualified.count("."), symbol_kind(one.kind) is PLAIN_KIND, one.start_line
+    return definition.qualified.count("."), symbol_kind(definition.kind) is PLAIN_KIND, definition.start_line
 
 
-def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, request: ExploreRequest) -> Exploration:
-    lookup = references.look_up_defined(index, wanted)
+def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, request: ExploreRequest) -> Exploration:
+    lookup = references.look_up_defined(index, target)
     listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
     symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
@@ -456,23 +461,23 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, wanted: str, re
     )
 
 
-def _choose_lines(text: Sequence[str], wanted: int) -> tuple[int, int]:
+def _choose_lines(text: Sequence[str], center: int) -> tuple[int, int]:
     """Which lines of a definition are shown: the first ones or, if the wanted one is further down, those around it."""
-    start = max(min(wanted - CODE_LINES // 2, len(text) - CODE_LINES), 0) if wanted >= CODE_LINES else 0
+    start = max(min(center - CODE_LINES // 2, len(text) - CODE_LINES), 0) if center >= CODE_LINES else 0
     end = min(start + CODE_LINES, len(text))
     while end - start > 1 and sum(map(len, text[start:end])) > CODE_CHARS:
-        start, end = (start + 1, end) if wanted - start > end - 1 - wanted else (start, end - 1)
+        start, end = (start + 1, end) if center - start > end - 1 - center else (start, end - 1)
     return start, end
 
 
 def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
     """One use per definition, or file, that contains uses, those in central files first; imports are left out."""
-    found = references.find_uses(index, lookup).uses
-    read = references.usages(index, lookup, sorted(found, key=lambda use: use.reference.role != "call")[:MOST_USES])
-    own = {info.id for info in lookup.symbol_infos()}
-    own = own if len(own) == 1 else set()  # one of several may use another
-    meant = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
-    first = {(use.file, use.within): use for use in reversed(meant)}.values()
+    uses = references.find_uses(index, lookup).uses
+    read = references.usages(index, lookup, sorted(uses, key=lambda use: use.reference.role != "call")[:MOST_USES])
+    ids = {info.id for info in lookup.symbol_infos()}
+    ids = ids if len(ids) == 1 else set()  # one of several may use another
+    others = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in ids]
+    first = {(use.file, use.within): use for use in reversed(others)}.values()
     central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
 

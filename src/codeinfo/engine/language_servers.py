@@ -151,8 +151,8 @@ class _Connection(PipedProcess):
         self._outgoing += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
 
     def _whole_message(self) -> Any:
-        header, found, _ = self._incoming[:_MOST_HEADER].partition(b"\r\n\r\n")
-        if not found:
+        header, separator, _ = self._incoming[:_MOST_HEADER].partition(b"\r\n\r\n")
+        if not separator:
             if len(self._incoming) >= _MOST_HEADER:
                 raise ServerFailed(_NO_PROTOCOL)
             return None
@@ -219,10 +219,10 @@ class LanguageServer:
             if until(message):
                 return message
 
-    def _reply(self, asked: _Message) -> Any:
-        if asked.method != "workspace/configuration":
+    def _reply(self, request: _Message) -> Any:
+        if request.method != "workspace/configuration":
             return None
-        return [self._server.sections.get(item.get("section", "")) for item in _decode(asked.params, _Items).items]
+        return [self._server.sections.get(item.get("section", "")) for item in _decode(request.params, _Items).items]
 
     def _ask(self, method: str, params: Any, deadline: float) -> msgspec.Raw:
         while True:
@@ -242,15 +242,15 @@ class LanguageServer:
     def open(self, files: _Files, deadline: float) -> None:
         """Open the session, or send the edits since the last question. If files were added or removed, start another
         process: a server looks for them in its own time, and until then answers without them."""
-        known = self._files
-        if known is not None and known.keys() != files.keys():
+        before = self._files
+        if before is not None and before.keys() != files.keys():
             self.process.end()
             self._start()
-            known = None
-        if known is None:
+            before = None
+        if before is None:
             self._initialize(deadline)
         else:
-            edited = [path for path, facts in files.items() if facts.file_id != known[path].file_id]
+            edited = [path for path, facts in files.items() if facts.file_id != before[path].file_id]
             changes = [{"uri": (self._root / path).as_uri(), "type": _CHANGED} for path in edited]
             if changes:
                 self._post(method="workspace/didChangeWatchedFiles", params={"changes": changes})
@@ -318,11 +318,11 @@ class LanguageServer:
         ask = {USES: self._references, CALLS: self._callees, MEANING: self._meaning}[question.kind]
         # Most know the files of a project, and check every opened one, which takes longer than answering.
         if question.path not in self._opened:
-            found = None
+            proven = None
             with suppress(ServerRefused):
-                found = ask(place, question.path, deadline) if not self._server.opens else None
-            if found is not None:
-                return found
+                proven = ask(place, question.path, deadline) if not self._server.opens else None
+            if proven is not None:
+                return proven
             self._open_document(question.path)
         return ask(place, question.path, deadline) or ()
 
@@ -341,9 +341,13 @@ class LanguageServer:
     # None of these: the server does not know the file.
 
     def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...] | None:
-        asked = {**place, "context": {"includeDeclaration": False}}
-        found = _decode(self._ask("textDocument/references", asked, deadline), list[_Location] | None)
-        return found if found is None else tuple(self._proven(self._path(one.uri), one.range) for one in found)
+        parameters = {**place, "context": {"includeDeclaration": False}}
+        locations = _decode(self._ask("textDocument/references", parameters, deadline), list[_Location] | None)
+        return (
+            locations
+            if locations is None
+            else tuple(self._proven(self._path(location.uri), location.range) for location in locations)
+        )
 
     def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
         items = _decode(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
@@ -357,11 +361,13 @@ class LanguageServer:
         )
 
     def _meaning(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
-        found = _decode(self._ask("textDocument/definition", place, deadline), _Location | list[_Location] | None)
-        if found is None:
+        locations = _decode(self._ask("textDocument/definition", place, deadline), _Location | list[_Location] | None)
+        if locations is None:
             return None
-        targets = found if isinstance(found, list) else [found]
-        return tuple(Proven(path, 0, 0, 0, self._path(one.uri), one.range.start.line + 1) for one in targets)
+        targets = locations if isinstance(locations, list) else [locations]
+        return tuple(
+            Proven(path, 0, 0, 0, self._path(location.uri), location.range.start.line + 1) for location in targets
+        )
 
     @staticmethod
     def _proven(path: str, written: _Range, target: str = "", target_line: int = 0) -> Proven:
@@ -434,11 +440,11 @@ class LanguageServers:
         """What is answered in time, and notes on the rest. Languages without a server are left out."""
         answers: _Answers = {}
         notes = []
-        by_family = group_by_key((language_family(files[one.path].language), one) for one in questions)
-        for name, asked in by_family.items():
+        by_family = group_by_key((language_family(files[question.path].language), question) for question in questions)
+        for name, of_family in by_family.items():
             if name not in SERVERS:
-                answers.update(dict.fromkeys(asked, ()))
-            elif why := self._ask((root.resolve(), name), settings, files, asked, deadline, answers):
+                answers.update(dict.fromkeys(of_family, ()))
+            elif why := self._ask((root.resolve(), name), settings, files, of_family, deadline, answers):
                 notes.append(f"{why}: references are resolved without it")
         return answers, tuple(notes)
 
@@ -479,9 +485,9 @@ class LanguageServers:
         """The running server, started if necessary; or why there is none."""
         root, family = key
         commands = SERVERS[family].commands
-        command = next((one for one in commands if shutil.which(one[0])), None)
+        command = next((words for words in commands if shutil.which(words[0])), None)
         if command is None:
-            return f"{' or '.join(one[0] for one in commands)} is not installed"
+            return f"{' or '.join(words[0] for words in commands)} is not installed"
         failed, why = self._failed.get(key, (-_PAUSE_S, ""))
         if time.monotonic() < failed + _PAUSE_S:
             return f"{why} (not started again for {_PAUSE_S / 60:.0f} minutes)"

@@ -54,7 +54,7 @@ def status(index: IndexManager) -> IndexStatus:
         if store is None:
             return IndexStatus(str(index.root), "missing", str(location))
         changes = index.find_pending()
-        meta, counts, (shared, kept) = store.meta(), store.counts(), store.count_shared()
+        meta, counts, (shared, released) = store.meta(), store.counts(), store.count_shared()
         complete = is_complete(store)
     except IndexDamaged as damage:
         return IndexStatus(str(index.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
@@ -67,7 +67,7 @@ def status(index: IndexManager) -> IndexStatus:
         bytes=bytes_under(location),
         shared_with=tuple(str(tree.root) for tree in index.folder.trees() if tree.root and tree.root != index.root),
         shared_chunks=shared,
-        kept_chunks=kept,
+        kept_chunks=released,
         generation=int(meta["generation"]),
         indexed_at=meta.get("indexed_at", ""),
         model_id=meta.get("model_id", ""),
@@ -132,9 +132,9 @@ class Trees:
         history = History(root)
         key = history.tree_key()
         with self._lock:
-            known = self._states.get(root)
-            if not key or (known is not None and known.key == key):
-                return known if key else None
+            state_before = self._states.get(root)
+            if not key or (state_before is not None and state_before.key == key):
+                return state_before if key else None
             try:
                 commit = history.head()
                 staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))
@@ -148,10 +148,10 @@ class Trees:
         if state.staged:
             return True
         key = (state.key, generation)
-        known = self._dirty.get(root)
-        if known is None or known[0] != key:
-            known = self._dirty[root] = key, _differs(root, store.sources(), state.tracked)
-        return known[1]
+        entry = self._dirty.get(root)
+        if entry is None or entry[0] != key:
+            entry = self._dirty[root] = key, _differs(root, store.sources(), state.tracked)
+        return entry[1]
 
 
 def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tuple[int, int]]) -> bool | None:
@@ -168,10 +168,10 @@ def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tu
 
 def _is_as_indexed(root: Path, row: SourceFile) -> bool:
     try:
-        found = os.lstat(root / row.path)
+        status = os.lstat(root / row.path)
     except OSError:
         return False
-    return (found.st_size, found.st_mtime_ns) == (row.size, row.mtime_ns)
+    return (status.st_size, status.st_mtime_ns) == (row.size, row.mtime_ns)
 
 
 def clear(index: IndexManager) -> Cleared:
@@ -208,30 +208,30 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
     index = indexes.of(here) if lies_below(folder, here) else indexes.find(folder).index
     relative = (Path(folder) / target.name).relative_to(index.root)
     decision = why(index.root, str(relative), walk_settings(index.config.index))
-    known = None
+    row = None
     with suppress(IndexDamaged):
         store = index.live_store()
-        known = store.manifest().get(relative.as_posix()) if store is not None else None
+        row = store.manifest().get(relative.as_posix()) if store is not None else None
     detail = f"{decision.detail} ({decision.source})" if decision.source else decision.detail
-    return _why_report(relative.as_posix(), index, known, decision.included, decision.rule, detail)
+    return _why_report(relative.as_posix(), index, row, decision.included, decision.rule, detail)
 
 
 def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
     """From the index of a tree that is not checked out: which rule excluded a path before it was read is unknown."""
     store, _ = indexes.open(place.index)
-    known = store.manifest().get(place.below)
+    row = store.manifest().get(place.below)
     left_out = next((skip for skip in store.counts().skipped if skip.path == place.below), None)
-    rule, detail = ("included", "") if known else ("not-indexed", "it is not in the revision, or ignored")
+    rule, detail = ("included", "") if row else ("not-indexed", "it is not in the revision, or ignored")
     if left_out is not None:
         rule, detail = left_out.rule, left_out.detail
-    included = known is not None and left_out is None
-    return _why_report(place.below, place.index, known, included, rule, detail)
+    included = row is not None and left_out is None
+    return _why_report(place.below, place.index, row, included, rule, detail)
 
 
 def _why_report(
-    path: str, index: IndexManager, known: ManifestRow | None, included: bool, rule: str, detail: str
+    path: str, index: IndexManager, row: ManifestRow | None, included: bool, rule: str, detail: str
 ) -> WhyReport:
-    about = (known.language, known.kind.value, known.chunk_count) if known else ()
+    about = (row.language, row.kind.value, row.chunk_count) if row else ()
     return WhyReport(path, str(index.root), included, rule, detail, *about)
 
 
@@ -260,9 +260,9 @@ def examine(
     checks += [_index(index, "index", checksums) for index in roots]
     checks += [_index(index, "collection", checksums) for index in documents]
     data = config.paths.data_dir
-    own = [_run_check("memories", str(index.root), partial(read_memories, index.root)) for index in roots]
-    own.append(_run_check("conversations", str(data), partial(verify_conversations, data)))
-    return DoctorReport((*checks, *(check for check in own if check.state == "fail")))
+    data_checks = [_run_check("memories", str(index.root), partial(read_memories, index.root)) for index in roots]
+    data_checks.append(_run_check("conversations", str(data), partial(verify_conversations, data)))
+    return DoctorReport((*checks, *(check for check in data_checks if check.state == "fail")))
 
 
 def _grammars() -> Check:
@@ -292,10 +292,10 @@ def _folder(config: Config) -> Check:
 
 
 def _git() -> Check:
-    found = shutil.which("git")
-    if found is None:
+    program = shutil.which("git")
+    if program is None:
         return Check("git", "warn", "not found", "Install git: without it ignore rules are read by CodeInfo itself")
-    return Check("git", "ok", found)
+    return Check("git", "ok", program)
 
 
 def _embedder(config: Config, models: Models, seconds: float) -> Check:
@@ -324,8 +324,13 @@ def _reranker(config: Config, models: Models) -> Check:
         return Check("reranking", "ok", "off")
     from codeinfo.engine.search import assess_relevance
 
-    found = assess_relevance(models, "a connection pool", ["class ConnectionPool: ..."])
-    return Check("reranking", "ok" if found.scores else "warn", f"{settings.provider}: {found.status}", found.next_step)
+    relevance = assess_relevance(models, "a connection pool", ["class ConnectionPool: ..."])
+    return Check(
+        "reranking",
+        "ok" if relevance.scores else "warn",
+        f"{settings.provider}: {relevance.status}",
+        relevance.next_step,
+    )
 
 
 def _index(index: IndexManager, name: str, checksums: bool) -> Check:
@@ -336,8 +341,8 @@ def _index(index: IndexManager, name: str, checksums: bool) -> Check:
         if checksums:
             store.verify()
         counts = store.counts()
-        found = f"{index.root}: {quantity(counts.files, 'file')}, {quantity(counts.chunks, 'chunk')}"
-        return f"{found}, all checksums match" if checksums else found
+        counted = f"{index.root}: {quantity(counts.files, 'file')}, {quantity(counts.chunks, 'chunk')}"
+        return f"{counted}, all checksums match" if checksums else counted
 
     check = _run_check(name, str(index.root), look)
     damaged = check.state == "fail" and name == "collection"
@@ -372,10 +377,10 @@ class Savings:
         """Count one call. `files` are those a reader would otherwise have had to open."""
         size = sum(_size(path) for path in set(files))
         key = (self._now().date().isoformat(), tool)
-        one = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
+        tally = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
         with self._lock:
-            own = self._waiting.setdefault(self._store.owner, {})
-            own[key] = own.get(key, Tally()).plus(one)
+            tallies = self._waiting.setdefault(self._store.owner, {})
+            tallies[key] = tallies.get(key, Tally()).plus(tally)
             if self._timer is None:
                 self._timer = start_timer(WRITE_AFTER_S, self._write)
 

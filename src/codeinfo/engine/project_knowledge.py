@@ -173,12 +173,16 @@ class ProjectKnowledge:
         """Memories to show with patterns: those about the same, then what the team remembered, but no commit's fix."""
         related, notes = self.related_memories(about, (), (), now)
         try:
-            told = (memory for memory in self.memories(now) if memory.source != "git" or memory.type == "decision")
-            known = [describe(memory, now) for memory in told]
+            candidates = (
+                memory for memory in self.memories(now) if memory.source != "git" or memory.type == "decision"
+            )
+            descriptions = [describe(memory, now) for memory in candidates]
         except UsageError:
             return related, notes
-        known.sort(key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id))
-        every = {memory.id: memory for memory in (*related, *known)}
+        descriptions.sort(
+            key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id)
+        )
+        every = {memory.id: memory for memory in (*related, *descriptions)}
         return tuple(every.values())[:MOST_GUIDING], notes
 
     def meaning(self, query: str, memories: Sequence[Memory]) -> dict[str, float]:
@@ -190,8 +194,8 @@ class ProjectKnowledge:
         if new:
             rows = embedder.embed_documents([f"{memory.memory} {memory.reason}" for memory in new])
             self._vectors.update(zip((memory.id for memory in new), rows, strict=True))
-        wanted = embedder.embed_query(query).ravel()
-        return {memory.id: float(wanted @ self._vectors[memory.id]) for memory in compared}
+        vector = embedder.embed_query(query).ravel()
+        return {memory.id: float(vector @ self._vectors[memory.id]) for memory in compared}
 
     def _memories_of_git(self, now: float) -> tuple[Memory, ...]:
         """Starting git takes longer than a whole search, so its output is cached beside the index."""
@@ -202,16 +206,16 @@ class ProjectKnowledge:
             return self._git_memories.memories
         store = self.index.live_store()
         data = read_beside(store, GIT_MEMORIES_NAME) if store is not None else None
-        kept = decode_stored(data, _GitMemories)
-        if kept is None or kept.key != key:
+        memories = decode_stored(data, _GitMemories)
+        if memories is None or memories.key != key:
             try:
-                kept = _GitMemories(key, from_log(self.history.memory_log(now), now))
+                memories = _GitMemories(key, from_log(self.history.memory_log(now), now))
                 if store is not None:
-                    write_beside(store, GIT_MEMORIES_NAME, msgspec.json.encode(kept))
+                    write_beside(store, GIT_MEMORIES_NAME, msgspec.json.encode(memories))
             except GitFailed:
-                kept = _GitMemories(f"{key} {int(now // RETRY_S)}", ())  # not for long: the next read may succeed
-        self._git_memories = kept
-        return kept.memories
+                memories = _GitMemories(f"{key} {int(now // RETRY_S)}", ())  # not for long: the next read may succeed
+        self._git_memories = memories
+        return memories.memories
 
 
 class _GitMemories(Struct, frozen=True):
@@ -236,10 +240,10 @@ class ProjectPatterns:
         self._retry_at = math.inf  # seconds: when to read a history again that could not be read
         self._sandbox = OwnPatterns()
         try:
-            own = project_detectors(tables, self._sandbox)
+            of_project = project_detectors(tables, self._sandbox)
         finally:
             self._sandbox.close()
-        self._matcher = Matcher((*built_in_detectors(), *own), self._sandbox)
+        self._matcher = Matcher((*built_in_detectors(), *of_project), self._sandbox)
         self._lock = threading.Lock()
         self._key = (-1, 0, "")  # generation of the index, day (trends move with time), state of the git history
         self._areas: Areas | None = None
@@ -263,8 +267,8 @@ class ProjectPatterns:
 
     def with_near_examples(self, report: PatternReport, path: str) -> PatternReport:
         """A report of `around` with examples near the file."""
-        known = (one.files for one in self._known_parts() if path in one.files)
-        return with_near_examples(report, self.detectors, next(known, {}), path)
+        uses = (part.files for part in self._known_parts() if path in part.files)
+        return with_near_examples(report, self.detectors, next(uses, {}), path)
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
         """The same with the months in which lines were written: that dates every recently changed file, not only those
@@ -280,8 +284,8 @@ class ProjectPatterns:
 
     def used_in(self, paths: Iterable[str]) -> set[tuple[str, str, str]]:
         """Language, question and name of the patterns used in some files, from the last report."""
-        known = [one.files for one in self._known_parts()]
-        used = [files[path] for path in paths for files in known if path in files]
+        parts = [part.files for part in self._known_parts()]
+        used = [files[path] for path in paths for files in parts if path in files]
         return {key_of(self.detectors[position]) for file in used for position in file.uses}
 
     def _known_parts(self) -> list[_Latest]:
@@ -290,14 +294,14 @@ class ProjectPatterns:
 
     def uses_in(self, texts: Mapping[str, str]) -> dict[str, list[Use]]:
         """The uses in some files, by their current text."""
-        found = {}
+        uses = {}
         for path, text in texts.items():
             language = language_of(path)
             if language is not None and self._matcher.knows(language.name):
                 role = role_of(path, language.name, kind_of(path, language))
-                found[path] = self._matcher.uses(text, language.name, path, role)
+                uses[path] = self._matcher.uses(text, language.name, path, role)
         self._sandbox.close()
-        return found
+        return uses
 
     def _refresh(self, store: SqliteStore, now: float, part_of: Callable[[Areas], _Part] = lambda _: None) -> _Latest:
         key = int(store.meta()["generation"]), int(now // _DAY), self._history.key()
@@ -324,16 +328,16 @@ class ProjectPatterns:
             write_beside(store, HINTS_NAME, msgspec.json.encode(hints))
         if self._sandbox.gave_up:
             notes.append(GAVE_UP)
-        if (found := msgspec.json.encode(cache)) != data:
-            write_beside(store, PATTERNS_NAME, found)
+        if (encoded := msgspec.json.encode(cache)) != data:
+            write_beside(store, PATTERNS_NAME, encoded)
         return _Latest(replace(report, notes=tuple(notes)), files, areas, hints)
 
     def _list_files(self, store: SqliteStore, areas: Areas, part: _Part) -> dict[str, ManifestRow]:
         """The files of a part whose patterns are known."""
-        known = {path: row for path, row in store.manifest().items() if row.chunk_count}
+        rows = {path: row for path, row in store.manifest().items() if row.chunk_count}
         return {
             path: row
-            for path, row in known.items()
+            for path, row in rows.items()
             for family in [detector_language(row.language)]
             if part is None or part[1:] == (family, row.kind is FileKind.TEST)
             if part is None or areas.of(path, family) == part[0]
@@ -347,8 +351,8 @@ class ProjectPatterns:
         largest = [language for language, _ in product.most_common(1)]  # with or without a syntax tree
         parsed = {language: count for language, count in product.items() if get_language(language).syntax is not None}
         least = LEAST_PART * sum(parsed.values())
-        unknown = {one for one, count in parsed.items() if count >= least}.union(largest)
-        return sorted(one for one in unknown if not self._matcher.knows(one))
+        unknown = {language for language, count in parsed.items() if count >= least}.union(largest)
+        return sorted(language for language in unknown if not self._matcher.knows(language))
 
     def _add_history(self, store: SqliteStore, latest: _Latest, now: float) -> tuple[PatternReport, bool]:
         """The report with each pattern's history, and whether every file was examined."""
@@ -359,7 +363,8 @@ class ProjectPatterns:
         dates.date_all(latest.files)
         where = uses_by_area(self.detectors, latest.files, latest.areas)
         patterns = tuple(
-            replace(one, history=dates.by_month(where[one.area, *key_of(one)])) for one in latest.report.patterns
+            replace(pattern, history=dates.by_month(where[pattern.area, *key_of(pattern)]))
+            for pattern in latest.report.patterns
         )
         write_beside(store, PATTERNS_NAME, msgspec.json.encode(cache))
         notes = tuple(dict.fromkeys((*latest.report.notes, *dates.notes)))
@@ -368,20 +373,20 @@ class ProjectPatterns:
     def _find_uses(self, store: SqliteStore, cache: PatternCache, listed: Mapping[str, ManifestRow]) -> None:
         present = store.manifest()
         cache.files = {path: entry for path, entry in cache.files.items() if path in present}
-        wanted = {path for path, row in listed.items() if cache.files.get(path, ("",))[0] != row.sha256}
-        if not wanted:
+        changed = {path for path, row in listed.items() if cache.files.get(path, ("",))[0] != row.sha256}
+        if not changed:
             return
         self._sandbox.begin()
         try:
-            for file, text in _file_texts(store, wanted):
+            for file, text in _file_texts(store, changed):
                 uses: dict[int, list[int]] = {}
                 role = role_of(file.path, file.language, FileKind(file.kind))
                 for position, line in self._matcher.uses(text, file.language, file.path, role):
                     uses.setdefault(position, []).append(line)
                 packages = self._matcher.packages(text, file.language) if role else []
-                found = FileUses(file.language, text.count("\n") + 1, role, uses, packages)
+                file_uses = FileUses(file.language, text.count("\n") + 1, role, uses, packages)
                 # What the sandbox gave up on is tried again next time.
-                cache.files[file.path] = ("" if self._sandbox.gave_up else listed[file.path].sha256, found)
+                cache.files[file.path] = ("" if self._sandbox.gave_up else listed[file.path].sha256, file_uses)
         finally:
             self._sandbox.close()
 
@@ -418,9 +423,9 @@ def _read_areas(store: SqliteStore) -> Areas:
     return Areas({file.path: text for file, text in _file_texts(store, set(filter(is_manifest, store.manifest())))})
 
 
-def _file_texts(store: SqliteStore, wanted: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
+def _file_texts(store: SqliteStore, paths: Collection[str]) -> Iterator[tuple[CodeFile, str]]:
     """Some files with their indexed text."""
     with code_facts(store) as facts:
         for file in facts.files():
-            if file.path in wanted:
+            if file.path in paths:
                 yield file, facts.lines(file.file_id).whole_text()

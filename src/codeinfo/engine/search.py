@@ -61,10 +61,10 @@ class Scope(Struct, frozen=True):
 
     @classmethod
     def of(cls, places: Iterable[Place]) -> Scope:
-        found: dict[IndexManager, tuple[str, ...]] = {}
+        folders: dict[IndexManager, tuple[str, ...]] = {}
         for place in places:
-            found[place.index] = (*found.get(place.index, ()), place.below)
-        return cls({index: below if all(below) else () for index, below in found.items()})
+            folders[place.index] = (*folders.get(place.index, ()), place.below)
+        return cls({index: below if all(below) else () for index, below in folders.items()})
 
     @property
     def indexes(self) -> list[IndexManager]:
@@ -93,11 +93,15 @@ class SearchOperations:
         def ask(again: bool) -> SearchResult:
             # Looking for changes in every folder of a machine would take longer than the search.
             refresh = again or (request.refresh and not (request.all_projects and self._indexes.team is None))
-            opened, said = self._indexes.open_all(
+            opened, open_notes = self._indexes.open_all(
                 scope.indexes, everywhere=request.all_projects, refresh=refresh, progress=progress
             )
-            found = self._found(request, scope, opened)
-            return replace(found, notes=(*found.notes, *said, *notes, *_by_project(found))) if said else found
+            result = self._found(request, scope, opened)
+            return (
+                replace(result, notes=(*result.notes, *open_notes, *notes, *_by_project(result)))
+                if open_notes
+                else result
+            )
 
         return retry_on_damage(ask)
 
@@ -131,8 +135,10 @@ class SearchOperations:
         if not ready or (request.repository and len(ready) < len(chosen)):
             building = ", ".join(str(index.root) for index in chosen if index not in ready)
             raise UsageError(f"{building} is still being indexed", "Try again when it is done", code="NOT_INGESTED")
-        found = [one for index, store in ready.items() for one in _closest(index, store, request.query, embedder)]
-        settled = apply_policy(sorted(found, key=distance_of)[:CANDIDATES], self._indexes.config.retrieval)
+        passages = [
+            passage for index, store in ready.items() for passage in _closest(index, store, request.query, embedder)
+        ]
+        settled = apply_policy(sorted(passages, key=distance_of)[:CANDIDATES], self._indexes.config.retrieval)
         import logging  # imported late: a plain search does not need it
 
         logging.getLogger(__name__).info(
@@ -146,8 +152,8 @@ class SearchOperations:
         return clients.ProjectsResult((*projects, *self._indexes.team_projects()))
 
 
-def _by_project(found: SearchResult) -> list[str]:
-    counts = Counter(hit.root for hit in found.hits)
+def _by_project(result: SearchResult) -> list[str]:
+    counts = Counter(hit.root for hit in result.hits)
     return [", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())] if counts else []
 
 
@@ -175,17 +181,17 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
             commits=[(str(index.root), commits) for index in indexes if (commits := index.commits())],
         )
         embedder = indexes[0].embedder if all(index.embedder for index in indexes) else None
-        found = search(request.query, view, embedder, options)
+        result = search(request.query, view, embedder, options)
         if not view.paths:
             reason, hint = _explain_empty(view.complete)
-            found = replace(found, quality=replace(found.quality, reasons=(reason,), hint=hint))
-        said = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
-        notes = tuple(dict.fromkeys((*said, *_without_vectors(indexes), *_remarks(request, view))))
+            result = replace(result, quality=replace(result.quality, reasons=(reason,), hint=hint))
+        index_notes = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
+        notes = tuple(dict.fromkeys((*index_notes, *_without_vectors(indexes), *_remarks(request, view))))
     if request.snippets and not notes:
-        return found
+        return result
     shown = request.snippets or request.purpose  # the card reads what the results say
-    hits = found.hits if shown else tuple(replace(hit, text="") for hit in found.hits)
-    return replace(found, hits=hits, notes=(*found.notes, *notes))
+    hits = result.hits if shown else tuple(replace(hit, text="") for hit in result.hits)
+    return replace(result, hits=hits, notes=(*result.notes, *notes))
 
 
 def _explain_empty(is_complete: bool) -> tuple[str, NextStep]:
@@ -228,10 +234,10 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     if not view.complete:
         text = "the index is still being built: these results come from a part of it"
         remarks.append(Note(text, INDEXING))
-    known = set(view.languages) if request.languages else set()
+    languages = set(view.languages) if request.languages else set()
     for language in request.languages:
-        if known and language_named(language) not in known:
-            remarks.append(f"no file here is {language}; there are: {', '.join(sorted(known))}")
+        if languages and language_named(language) not in languages:
+            remarks.append(f"no file here is {language}; there are: {', '.join(sorted(languages))}")
     names = extract_usage_targets(request.query)
     defined = {symbol.name for symbol in view.definitions(names)} if names else set()
     if name := next((name for name in names if name in defined), ""):
@@ -266,12 +272,12 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchRes
         allowed[file] = False
         root = str(index.root)
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)
-        found = search(f"{chunk.symbol}\n{chunk.text}", view, index.embedder, options)
+        result = search(f"{chunk.symbol}\n{chunk.text}", view, index.embedder, options)
     where = f"similar to {path}:{chunk.start_line}-{chunk.end_line}"
-    quality = found.quality
-    if found.hits and quality.hint:  # reasons and hints about the words of a query do not help here
+    quality = result.quality
+    if result.hits and quality.hint:  # reasons and hints about the words of a query do not help here
         quality = replace(quality, reasons=("related code, but no near copy",), hint="")
-    return replace(found, query=where, quality=quality, notes=(*found.notes, *notes))
+    return replace(result, query=where, quality=quality, notes=(*result.notes, *notes))
 
 
 def allowed_files(
@@ -293,8 +299,8 @@ def allowed_files(
     return np.logical_and.reduce(tests) if tests else None
 
 
-def _among(values: Sequence[str], wanted: Collection[str]) -> NDArray[np.bool_]:
-    return np.array([value in wanted for value in values], bool)
+def _among(values: Sequence[str], accepted: Collection[str]) -> NDArray[np.bool_]:
+    return np.array([value in accepted for value in values], bool)
 
 
 # --- reranking -------------------------------------------------------------------------------------------------------
@@ -335,28 +341,28 @@ def assess_relevance(models: Models, query: str, texts: Sequence[str]) -> Releva
 
 
 def rerank_close_call(
-    request: SearchRequest, found: SearchResult, opened: Sequence[Opened], models: Models
+    request: SearchRequest, result: SearchResult, opened: Sequence[Opened], models: Models
 ) -> SearchResult:
     """The result cut to the request's limit; if the first scores are close, those results are ordered by relevance."""
     started = time.perf_counter()
     settings = models.config.rerank
-    first = found.hits[: settings.candidates]
+    first = result.hits[: settings.candidates]
     if len(first) < COMPARED:
         relevance = Relevance(FEW)
     elif round(first[0].score - first[COMPARED - 1].score, 4) > settings.closeness:
         relevance = Relevance(CLEAR)
     else:
-        relevance = assess_relevance(models, found.query, _chunk_texts(first, opened))
-    hits = (*_by_relevance(first, relevance.scores, request.explain), *found.hits[len(first) :])
-    left = hits[request.limit :] if request.explain else ()
-    dropped = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in left]
+        relevance = assess_relevance(models, result.query, _chunk_texts(first, opened))
+    hits = (*_by_relevance(first, relevance.scores, request.explain), *result.hits[len(first) :])
+    beyond = hits[request.limit :] if request.explain else ()
+    dropped = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in beyond]
     return replace(
-        found,
+        result,
         hits=hits[: request.limit],
-        dropped=(*dropped, *found.dropped)[:EXPLAINED_DROPS],
-        quality=replace(found.quality, reranker_status=relevance.status),
-        notes=(*found.notes, *relevance.notes),
-        took_ms=round(found.took_ms + 1000 * (time.perf_counter() - started), 2),
+        dropped=(*dropped, *result.dropped)[:EXPLAINED_DROPS],
+        quality=replace(result.quality, reranker_status=relevance.status),
+        notes=(*result.notes, *relevance.notes),
+        took_ms=round(result.took_ms + 1000 * (time.perf_counter() - started), 2),
     )
 
 
@@ -404,10 +410,10 @@ def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:
     """Whole chunks, of which hits show a part. If an index has changed since the search, that part is used."""
     texts = [hit.text for hit in hits]
     for index, store, _ in opened:
-        own = [position for position, hit in enumerate(hits) if hit.root == str(index.root)]
-        if own:
+        positions = [position for position, hit in enumerate(hits) if hit.root == str(index.root)]
+        if positions:
             with store.snapshot() as view:
-                for position in own:
+                for position in positions:
                     texts[position] = _chunk_text(hits[position], view) or texts[position]
     return texts
 
@@ -454,11 +460,11 @@ def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
         raise UsageError("nothing is indexed yet", step, code="NOT_INGESTED")
     if not repository:
         return [indexes.of(root) for root in roots]
-    found = [root for root in roots if repository in (root.name, str(root))]
-    if not found:
-        known = ", ".join(sorted(root.name for root in roots))
-        raise NotFound(f"no repository {repository} is indexed", f"Known: {known}", code="REPO_NOT_FOUND")
-    return [indexes.of(root) for root in found]
+    matches = [root for root in roots if repository in (root.name, str(root))]
+    if not matches:
+        names = ", ".join(sorted(root.name for root in roots))
+        raise NotFound(f"no repository {repository} is indexed", f"Known: {names}", code="REPO_NOT_FOUND")
+    return [indexes.of(root) for root in matches]
 
 
 def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[Passage]:
@@ -506,11 +512,11 @@ def _files(matches: Sequence[clients.VectorMatch]) -> tuple[clients.VectorFile, 
     return tuple(
         clients.VectorFile(
             hostPath=path,
-            highestMatch=min((match.score for match in own if match.score is not None), default=None),
-            chunkCount=len(own),
-            lineCount=sum(match.lineCount or 0 for match in own) or None,
-            repo=own[0].repo,
-            modelId=own[0].modelId,
+            highestMatch=min((match.score for match in of_file if match.score is not None), default=None),
+            chunkCount=len(of_file),
+            lineCount=sum(match.lineCount or 0 for match in of_file) or None,
+            repo=of_file[0].repo,
+            modelId=of_file[0].modelId,
         )
-        for path, own in sorted(by_path.items())
+        for path, of_file in sorted(by_path.items())
     )

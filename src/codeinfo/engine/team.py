@@ -118,10 +118,10 @@ class TeamOperations:
 
     @property
     def store(self) -> TeamDatabase:
-        found = self._indexes.team
-        if found is None:
+        team = self._indexes.team
+        if team is None:
             raise UsageError("there is no team store", "Set store.url to the team's PostgreSQL: docs/team.md says how")
-        return found
+        return team
 
     @property
     def database(self) -> TeamDatabase:
@@ -172,8 +172,8 @@ class TeamOperations:
         access.revoke(self.database, request.project, request.to)
         return self.grants(ops.TeamGrantListRequest(request.project))
 
-    def _project(self, given: str) -> int:
-        return self.database.read(lambda db: access.project_id(db, given)) if given else 0
+    def _project(self, name: str) -> int:
+        return self.database.read(lambda db: access.project_id(db, name)) if name else 0
 
     def _user(self, name: str) -> int:
         return self.database.read(lambda db: access.user_id(db, name)) if name else 0
@@ -320,9 +320,9 @@ def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
 
 def read_rows(db: Connection, query: str, kind: type[Row], values: Mapping[str, Any]) -> tuple[Row, ...]:
     """The rows of a query as Structs whose fields are its columns."""
-    found = db.execute(query.encode(), values)
-    names = [column.name for column in found.description or ()]
-    return tuple(msgspec.convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in found)
+    cursor = db.execute(query.encode(), values)
+    names = [column.name for column in cursor.description or ()]
+    return tuple(msgspec.convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in cursor)
 
 
 def _plain(value: Any) -> Any:

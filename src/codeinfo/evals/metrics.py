@@ -91,9 +91,11 @@ class Dataset(Struct, frozen=True):
     gates: tuple[tuple[str, float], ...] = ()  # what a run must reach unless the caller names other gates
 
     def of_repositories(self, names: tuple[str, ...]) -> Dataset:
-        known = {query.repo for query in self.queries}
-        if unknown := sorted(set(names) - known):
-            raise NotFound(f"{self.name} has no repository {unknown[0]!r}", f"It has: {', '.join(sorted(known))}")
+        repositories = {query.repo for query in self.queries}
+        if unknown := sorted(set(names) - repositories):
+            raise NotFound(
+                f"{self.name} has no repository {unknown[0]!r}", f"It has: {', '.join(sorted(repositories))}"
+            )
         return Dataset(self.name, tuple(q for q in self.queries if q.repo in names), self.roots, self.gates)
 
 
@@ -135,9 +137,9 @@ def _fixture(name: str, content: Mapping[str, Any]) -> Dataset:
     repo = str(content.get("codebase", ""))
     queries = []
     for row in content["queries"]:
-        wanted = row.get("expectedPatterns", row.get("expectedTopFiles", ()))
+        patterns = row.get("expectedPatterns", row.get("expectedTopFiles", ()))
         unwanted = row.get("expectedNotPatterns", row.get("expectedNotTopFiles", ()))
-        target = Target(patterns=_lowercase(wanted), unwanted=_lowercase(unwanted))
+        target = Target(patterns=_lowercase(patterns), unwanted=_lowercase(unwanted))
         targets = (target,) if target.patterns else ()
         queries.append(Query(str(row["id"]), row["query"], targets, repo, category=row.get("category", "")))
     return Dataset(name, tuple(queries), gates=(FIXTURE_GATE,))
@@ -153,7 +155,7 @@ DEPTH = 10
 OK = "ok"  # what a search says of an answer that it trusts
 
 
-class Found(Struct, frozen=True):
+class Result(Struct, frozen=True):
     """One search result; the path is relative to the repository's root, `chars` is what its text costs a reader."""
 
     path: str
@@ -170,7 +172,7 @@ class Answer(Struct, frozen=True):
     """All results of a search for one query, best first."""
 
     id: str
-    found: tuple[Found, ...] = field(name="results")  # in a file
+    results: tuple[Result, ...]
     took_ms: float | None = None
     status: str = ""  # "ok" or "low_confidence"; "" if the search did not say
 
@@ -179,18 +181,18 @@ LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms"
 
 
 def score(query: Query, answer: Answer | None) -> Score:
-    found = answer.found if answer else ()
-    covering = ((target.covers(hit.path, hit.start, hit.end) for hit in found) for target in query.targets)
+    results = answer.results if answer else ()
+    covering = ((target.covers(hit.path, hit.start, hit.end) for hit in results) for target in query.targets)
     firsts = [next((rank for rank, covers in enumerate(each, 1) if covers), None) for each in covering]
-    files = list(dict.fromkeys(hit.path for hit in found))
+    files = list(dict.fromkeys(hit.path for hit in results))
     # One target per file, however many spans in it are wanted.
     targets = {(target.path, target.patterns): target for target in query.targets}.values()
-    found_at = (next((rank for rank, path in enumerate(files, 1) if one.is_file(path)), 0) for one in targets)
-    ranks, wanted = [rank for rank in found_at if rank], len(targets)
+    found_at = (next((rank for rank, path in enumerate(files, 1) if target.is_file(path)), 0) for target in targets)
+    ranks, count = [rank for rank in found_at if rank], len(targets)
     near = [rank for rank in ranks if rank <= DEPTH]
-    costs = [_tokens_until(target, found[:DEPTH]) for target in query.targets]
+    costs = [_tokens_until(target, results[:DEPTH]) for target in query.targets]
     read = [cost for cost in costs if cost is not None]
-    chars = sum(hit.chars for hit in found[:DEPTH])
+    chars = sum(hit.chars for hit in results[:DEPTH])
     changed = [target for target in query.targets if target.spans]
 
     def recall_within(tokens: int) -> float:
@@ -198,8 +200,8 @@ def score(query: Query, answer: Answer | None) -> Score:
 
     return Score(
         ndcg10=ndcg([rank for rank in firsts if rank], len(query.targets)),
-        file10=ndcg(ranks, wanted),
-        recall10=len(near) / wanted if wanted else 0.0,
+        file10=ndcg(ranks, count),
+        recall10=len(near) / count if count else 0.0,
         mrr10=1 / min(near) if near else 0.0,
         top1=float(1 in ranks),
         top3=float(any(rank <= 3 for rank in ranks)),
@@ -207,14 +209,14 @@ def score(query: Query, answer: Answer | None) -> Score:
         top10=float(bool(near)),
         spec=float(sum(file_kind(path) is FileKind.TEST for path in files[:3]) >= 2),
         chars=chars,
-        shown=_share_shown(query.targets, found[:DEPTH]),
+        shown=_share_shown(query.targets, results[:DEPTH]),
         first_tokens=min(read, default=chars / CHARS_PER_TOKEN),  # without an answer: everything is read for nothing
         recall500=recall_within(500),
         recall1000=recall_within(1000),
         recall2000=recall_within(2000),
         functions=len(changed),
         functions_found=sum(
-            any(target.has_function(hit.path, hit.start, hit.end) for hit in found[:DEPTH]) for target in changed
+            any(target.has_function(hit.path, hit.start, hit.end) for hit in results[:DEPTH]) for target in changed
         ),
         ok=answer.status == OK if answer and answer.status else None,
         took_ms=answer.took_ms if answer else None,
@@ -240,9 +242,9 @@ def summarise(scores: Sequence[Score]) -> Summary:
     )
 
 
-def ndcg(ranks: Iterable[int], wanted: int) -> float:
+def ndcg(ranks: Iterable[int], targets: int) -> float:
     """Discounted gain of the ranks (1-based) relative to the best possible for this many targets."""
-    return _dcg(ranks) / _dcg(range(1, min(DEPTH, wanted) + 1)) if wanted else 0.0
+    return _dcg(ranks) / _dcg(range(1, min(DEPTH, targets) + 1)) if targets else 0.0
 
 
 def _dcg(ranks: Iterable[int]) -> float:
@@ -264,23 +266,23 @@ def percentile(values: Sequence[float], share: float) -> float | None:
     return float(np.quantile(values, share)) if values else None
 
 
-def _tokens_until(target: Target, found: Sequence[Found]) -> float | None:
+def _tokens_until(target: Target, results: Sequence[Result]) -> float | None:
     """The tokens read, in order, up to the first result that shows a line of the target; None if none does."""
     chars = 0
-    for hit in found:
+    for hit in results:
         chars += hit.chars
         if target.covers(hit.path, *hit.lines()):
             return chars / CHARS_PER_TOKEN
     return None
 
 
-def _share_shown(targets: Sequence[Target], found: Sequence[Found]) -> float | None:
+def _share_shown(targets: Sequence[Target], results: Sequence[Result]) -> float | None:
     """Of the targets with lines that some result covers, the share whose first such result also shows one of them."""
     firsts = [
         target.covers(hit.path, *hit.lines())
         for target in targets
         if target.start is not None
-        and (hit := next((hit for hit in found if target.covers(hit.path, hit.start, hit.end)), None)) is not None
+        and (hit := next((hit for hit in results if target.covers(hit.path, hit.start, hit.end)), None)) is not None
     ]
     return sum(firsts) / len(firsts) if firsts else None
 
@@ -294,23 +296,23 @@ def parse_gates(texts: Iterable[str]) -> tuple[tuple[str, float], ...]:
     for text in texts:
         name, _, value = text.partition("=")
         try:
-            wanted = float(value)
+            bound = float(value)
         except ValueError:
-            wanted = math.nan
-        if name not in FIGURES or not math.isfinite(wanted):
+            bound = math.nan
+        if name not in FIGURES or not math.isfinite(bound):
             step = f"Write NAME=VALUE, where the name is one of {', '.join(FIGURES)}."
             raise UsageError(f"{text!r} is not a gate", step)
-        gates.append((name, wanted))
+        gates.append((name, bound))
     return tuple(gates)
 
 
 def check_gates(gates: Iterable[tuple[str, float]], summary: Summary) -> tuple[Verdict, ...]:
     """Quality must reach its gate; costs must not exceed theirs."""
     verdicts = []
-    for metric, wanted in gates:
+    for metric, bound in gates:
         value: float | None = getattr(summary, metric)
-        passed = value is not None and (value <= wanted if metric in LOWER_IS_BETTER else value >= wanted)
-        verdicts.append(Verdict(metric, wanted, value, passed))
+        passed = value is not None and (value <= bound if metric in LOWER_IS_BETTER else value >= bound)
+        verdicts.append(Verdict(metric, bound, value, passed))
     return tuple(verdicts)
 
 

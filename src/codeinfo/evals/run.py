@@ -23,7 +23,7 @@ from codeinfo.cache import group_by_key
 from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals import metrics
-from codeinfo.evals.metrics import DEPTH, Answer, Dataset, Found, Query, Target
+from codeinfo.evals.metrics import DEPTH, Answer, Dataset, Query, Result, Target
 from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.knowledge.memory import is_bot
@@ -96,11 +96,11 @@ def ask(
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
-        found = []
+        results = []
         for hit in result.hits:
             shown = (hit.text_line, hit.text_line + hit.text.count("\n"))
-            found.append(Found(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown))
-        yield Answer(query.id, tuple(found), round(took_ms, 3), result.quality.status)
+            results.append(Result(prefix + hit.path, hit.start_line, hit.end_line, len(hit.text), shown))
+        yield Answer(query.id, tuple(results), round(took_ms, 3), result.quality.status)
 
 
 # --- results in a file ---------------------------------------------------------------------------------------------
@@ -311,17 +311,17 @@ class Layout:
         listed = git.list_commit(self._repository, commit, whole=True)
         plain = [blob for blob in listed if blob.mode in _PLAIN_MODES and _is_safe(blob.path)]
         self.missing |= {blob.id for blob in plain if blob.size is None}
-        wanted = {blob.path: blob for blob in plain if blob.size is not None and blob.size <= LARGEST}
-        for path in self._present.keys() - wanted.keys():
+        blobs = {blob.path: blob for blob in plain if blob.size is not None and blob.size <= LARGEST}
+        for path in self._present.keys() - blobs.keys():
             (self._folder / path).unlink()
-        differing = [blob for path, blob in wanted.items() if self._present.get(path) != blob.id]
+        differing = [blob for path, blob in blobs.items() if self._present.get(path) != blob.id]
         for blob, content in git.read_blobs(self._repository, differing):
             target = self._folder / blob.path
             for place, _, _ in os.walk(target, topdown=False):  # empty folders in the place of a new file
                 os.rmdir(place)
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content or b"")
-        self._present = {path: blob.id for path, blob in wanted.items()}
+        self._present = {path: blob.id for path, blob in blobs.items()}
 
 
 def _is_safe(path: str) -> bool:
@@ -390,9 +390,9 @@ def groups_of(dataset: Dataset, scores: Scores) -> tuple[ops.Group, ...]:
 
 def outcomes_of(dataset: Dataset, answers: Answers, scores: Scores) -> Iterator[ops.Outcome]:
     for query in dataset.queries:
-        first = next((one.path for one in answers[query.id].found), "") if query.id in answers else ""
-        wanted = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
-        yield ops.Outcome(query.id, query.text, wanted, first, scores[query.id])
+        first = next((result.path for result in answers[query.id].results), "") if query.id in answers else ""
+        targets = tuple(target.path or " | ".join(target.patterns) for target in query.targets)
+        yield ops.Outcome(query.id, query.text, targets, first, scores[query.id])
 
 
 def comparisons_of(dataset: Dataset, scores: Scores, older: Mapping[str, Answers]) -> Iterator[ops.Comparison]:
@@ -435,8 +435,8 @@ def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEval
     cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
     checks = []
     for suite, case in cases:
-        asked = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
-        answer = engine.answers.ask(asked, left_out=[Path(name) for name in request.suites])
+        question = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
+        answer = engine.answers.ask(question, left_out=[Path(name) for name in request.suites])
         engine.conversations.delete(operations.ConversationIdsRequest((answer.conversation_id,)))
         failures = tuple(failures_of(case, answer))
         tokens = answer.usage.prompt_tokens + answer.usage.completion_tokens
@@ -450,12 +450,14 @@ def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
     if abstained != case.must_abstain:
         yield "it abstained" if abstained else f"it should have abstained, and said: {answer.text[:120]}"
         return
-    cited = [one.path for one in answer.citations if not one.problem]
+    cited = [citation.path for citation in answer.citations if not citation.problem]
     for pattern in _texts(case.must_cite):
         by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
         if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
             yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
-    text = f"{answer.text}\n{' '.join(f'{one.path} {one.symbol}' for one in answer.citations)}".casefold()
+    text = (
+        f"{answer.text}\n{' '.join(f'{citation.path} {citation.symbol}' for citation in answer.citations)}".casefold()
+    )
     for words in _texts(case.must_mention):
         if words.casefold() not in text:
             yield f"it does not mention {words!r}"

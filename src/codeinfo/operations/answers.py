@@ -118,7 +118,7 @@ class Answer(Struct, frozen=True):
         """high: written by a model from enough evidence, every claim verified; low: refused, broken off or thin."""
         if self.status != "ok" or self.missing or not self.citations:
             return "low"
-        verified = not any(one.problem for one in self.citations)
+        verified = not any(citation.problem for citation in self.citations)
         return "high" if self.kind == "generated" and verified else "medium"
 
 

@@ -139,15 +139,15 @@ class Operation(Struct, frozen=True):
     def run(self, engine: Any, request: Any, listener: Listener) -> Any:
         module, _, name = self.method.rpartition(":")
         method = partial(getattr(import_module(module), name), engine) if module else attrgetter(name)(engine)
-        known = signature(method).parameters  # quick methods report no progress, and only answers need all of it
+        parameters = signature(method).parameters  # quick methods report no progress, and only answers need all of it
         offered = {"request": request, "listener": listener, "progress": listener.progress}
-        return method(**{name: value for name, value in offered.items() if name in known})
+        return method(**{name: value for name, value in offered.items() if name in parameters})
 
     def fields_of(self, step: Step) -> dict[str, Any]:
         """What a step fills in of the request, as in JSON."""
-        known = {item.name: item for item in inputs_of(self.request)}
-        given = dict(zip(known, step.arguments, strict=False)) | step.options
-        return {name: [value] if known[name].is_list else value for name, value in given.items()}
+        inputs = {item.name: item for item in inputs_of(self.request)}
+        values = dict(zip(inputs, step.arguments, strict=False)) | step.options
+        return {name: [value] if inputs[name].is_list else value for name, value in values.items()}
 
 
 class Register(Protocol):
@@ -196,7 +196,7 @@ def field_naming(what: str, request: type) -> str:
 def rename_inputs(items: Iterable[Input], names: Mapping[str, tuple[str, ...]]) -> dict[str, Input]:
     """Arguments for the fields of a request: of a field's `names` the first is shown, the others are accepted."""
     named = ((item, names.get(item.name, (item.name,))) for item in items)
-    return {item.name: replace(item, name=known[0], aliases=known[1:]) for item, known in named}
+    return {item.name: replace(item, name=shown[0], aliases=shown[1:]) for item, shown in named}
 
 
 def has_skips(response: Any) -> bool:

@@ -166,8 +166,8 @@ class Guard:
 
     async def enter(self, scope: Scope, receive: Receive, send: Send, headers: Headers) -> None:
         """Answers a well-formed request from an allowed origin; raises if its sender has no right to it."""
-        asked = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
-        if session := self._open_session(asked):
+        query = parse_qs(scope["query_string"].decode("latin-1")) if scope["path"] == "/" else {}
+        if session := self._open_session(query):
             cookie = self._sessions.set_cookie(session).encode()
             await send_page(send, 200, continue_page("/"), [(b"set-cookie", cookie)])
             return
@@ -177,7 +177,7 @@ class Guard:
         except RequestRefused:
             if not (is_browser(headers) and _is_page(scope)):
                 raise
-            await send_page(send, 401, no_session_page(address_of(scope), used=CODE_PARAMETER in asked), [])
+            await send_page(send, 401, no_session_page(address_of(scope), used=CODE_PARAMETER in query), [])
             return
         scope.setdefault("state", {})["page_token"] = page_token
         await self._app(scope, receive, send)
@@ -209,16 +209,16 @@ class Guard:
         """Raises RequestRefused for a request without the server's token or a sufficient session. A session may read; a
         change also needs its page's token, which no other site's page knows."""
         scheme, _, token = headers.get("authorization", "").partition(" ")
-        given = (headers.get(TOKEN_HEADER, ""), token.strip() if scheme.lower() == "bearer" else "")
-        if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in given):
+        tokens = (headers.get(TOKEN_HEADER, ""), token.strip() if scheme.lower() == "bearer" else "")
+        if any(hmac.compare_digest(value.encode(), self._access.token.encode()) for value in tokens):
             return
-        if page_token and hmac.compare_digest(given[0].encode(), page_token.encode()):
+        if page_token and hmac.compare_digest(tokens[0].encode(), page_token.encode()):
             return
         if self._is_write(scope):
             next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
             if self._access.private:
                 next_step = f"Send the content of the token file as {TOKEN_HEADER}"
-            what = "that is not the server's token" if any(given) else "this needs the server's token"
+            what = "that is not the server's token" if any(tokens) else "this needs the server's token"
             raise RequestRefused(what, next_step, code="TOKEN_REQUIRED")
         if page_token or not (self._access.private or _is_page(scope)):
             return
@@ -232,12 +232,12 @@ class Guard:
             return True
         return scope["method"] not in ("GET", "HEAD", "OPTIONS") and scope["path"] not in self._access.reads
 
-    def _open_session(self, asked: dict[str, list[str]]) -> str | None:
+    def _open_session(self, query: dict[str, list[str]]) -> str | None:
         """A new session in exchange for a link's code; on an address that others reach, also for the token."""
-        if code := asked.get(CODE_PARAMETER, [""])[0]:
+        if code := query.get(CODE_PARAMETER, [""])[0]:
             return self._sessions.enter(code)
-        given = asked.get("token", [""])[0]
-        if self._access.private and hmac.compare_digest(given.encode(), self._access.token.encode()):
+        token = query.get("token", [""])[0]
+        if self._access.private and hmac.compare_digest(token.encode(), self._access.token.encode()):
             return self._sessions.begin()
         return None
 
@@ -308,8 +308,8 @@ def _add_security_headers(send: Send, *, cacheable: bool) -> Send:
 
     async def send_secured(message: Message) -> None:
         if message["type"] == "http.response.start":
-            own = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
-            message["headers"] = [*own, *extra]
+            headers = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in names]
+            message["headers"] = [*headers, *extra]
         await send(message)
 
     return send_secured

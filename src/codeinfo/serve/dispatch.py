@@ -95,8 +95,8 @@ def describe_sources(
 ) -> Reflected:
     """The state of what a reply is based on: the project at `root`, with the changes to its `files`, or collections."""
     if operation.shows_project:
-        found = engine.project_state(root, files) if root is not None else None
-        return _drop_empty(found) if found else None
+        state = engine.project_state(root, files) if root is not None else None
+        return _drop_empty(state) if state else None
     return _describe_collections(engine, request, result) if operation.shows_documents else None
 
 
@@ -111,8 +111,8 @@ def _describe_collections(engine: Engine, request: Any, result: Any) -> list[Val
     return [_drop_empty(one) for one in engine.collection_states(request.path, names, shown)]
 
 
-def _drop_empty(found: Struct) -> Values:
-    return {name: value for name, value in jsonable(found).items() if value not in ("", None, [])}
+def _drop_empty(state: Struct) -> Values:
+    return {name: value for name, value in jsonable(state).items() if value not in ("", None, [])}
 
 
 # Replies leave empty fields out.
@@ -140,7 +140,7 @@ def output_schema(result: type, reflects: Schema | None = None) -> Schema:
 
 def _prune(schema: Any) -> Any:
     if isinstance(schema, list):
-        return [_prune(one) for one in schema]
+        return [_prune(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
     named = schema.get("type") == "object" and isinstance(schema.get("title"), str)
@@ -151,17 +151,17 @@ def _prune(schema: Any) -> Any:
 # --- the check -----------------------------------------------------------------------------------------------------
 
 
-def check(inputs: Iterable[Input], given: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
+def check(inputs: Iterable[Input], arguments: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
     """The arguments in a request's types, or a UsageError about one. `as_text`: they are texts, as in a query."""
-    known = {item.name: item for item in inputs}
-    names = {alias: item.name for item in known.values() for alias in (item.name, *item.aliases)}
-    for name in given:
+    inputs_by_name = {item.name: item for item in inputs}
+    names = {alias: item.name for item in inputs_by_name.values() for alias in (item.name, *item.aliases)}
+    for name in arguments:
         if name not in names:
-            shown = ", ".join(item.name for item in known.values() if not item.hidden)
+            shown = ", ".join(item.name for item in inputs_by_name.values() if not item.hidden)
             raise UsageError(f"unknown argument {where}{name}", f"Known: {shown or 'none'}")
-    named = {names[name]: value for name, value in given.items()}
+    named = {names[name]: value for name, value in arguments.items()}
     values: Values = {}
-    for item in known.values():
+    for item in inputs_by_name.values():
         value = named.get(item.name)
         if value is not None:
             if as_text and item.kind == "int" and value.isascii() and value.isdecimal() and len(value) < 10:
@@ -371,15 +371,17 @@ class Projects(Struct):
 
     def _by_name(self, name: str) -> str:
         for _ in range(2):
-            known = self.known()
-            found = [project.root for project in known if name in (project.name, project.root)]
-            if len(found) == 1:
-                return found[0]
+            projects = self.known()
+            roots = [project.root for project in projects if name in (project.name, project.root)]
+            if len(roots) == 1:
+                return roots[0]
             self.forget()  # it may have been indexed since
-        meant = sorted(f"{project.name} ({project.root})" for project in known if not found or project.root in found)
-        more = f" and {len(meant) - MOST_NAMED:,} more" if len(meant) > MOST_NAMED else ""
-        names = f"{', '.join(meant[:MOST_NAMED])}{more}" or "none yet"
-        what = f"{len(found)} projects are called {name}" if found else f"no project {name} is indexed"
+        names_shown = sorted(
+            f"{project.name} ({project.root})" for project in projects if not roots or project.root in roots
+        )
+        more = f" and {len(names_shown) - MOST_NAMED:,} more" if len(names_shown) > MOST_NAMED else ""
+        names = f"{', '.join(names_shown[:MOST_NAMED])}{more}" or "none yet"
+        what = f"{len(roots)} projects are called {name}" if roots else f"no project {name} is indexed"
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
         raise NotFound(what, f"{start}: {names}", code="REPO_NOT_FOUND")
 
@@ -389,13 +391,13 @@ class Projects(Struct):
         resolve = {PROJECT: self.root_of, PROJECTS: self.root_of, SOURCE: self._from_folder}
         for item in inputs_of(type(request)):
             if item.names in resolve:
-                given = getattr(request, item.name)
-                texts = given if item.is_list else (given,)
-                if item.names == PROJECT and given == item.default and not getattr(request, "all_projects", False):
+                value = getattr(request, item.name)
+                texts = value if item.is_list else (value,)
+                if item.names == PROJECT and value == item.default and not getattr(request, "all_projects", False):
                     texts = ("",)
-                found = tuple(map(resolve[item.names], texts))
-                if any(found):  # otherwise it is our own working folder
-                    placed[item.name] = found if item.is_list else found[0]
+                roots = tuple(map(resolve[item.names], texts))
+                if any(roots):  # otherwise it is our own working folder
+                    placed[item.name] = roots if item.is_list else roots[0]
         if file := field_naming(FILE, type(request)):
             project = placed.get(field_naming(PROJECT, type(request)))
             placed[file] = self._place_file(getattr(request, file), project)
@@ -426,12 +428,12 @@ class Projects(Struct):
     def project_around(self, path: str) -> str:
         """The project that contains an absolute path, otherwise the default one."""
         if request_user() is None:
-            known = [project.root for project in self.known()]
+            roots = [project.root for project in self.known()]
         else:
             path = path.removeprefix("//")
             with self._lease.use() as engine:
-                known = visible_projects(engine.team.store)
-        return self.root_of(max((one for one in known if path.startswith(f"{one}/")), key=len, default=""))
+                roots = visible_projects(engine.team.store)
+        return self.root_of(max((root for root in roots if path.startswith(f"{root}/")), key=len, default=""))
 
 
 def query_of(request: Any) -> str:
@@ -450,16 +452,16 @@ def named_project(request: Any) -> str | None:
     return folders.pop() if len(folders) == 1 else None
 
 
-def file_within(root: str, given: str) -> str:
+def file_within(root: str, path: str) -> str:
     """A path relative to the root; what leads outside, by dots or links, is refused."""
     if request_user() is not None:
-        return team_file(given.removeprefix(f"{root}/").removeprefix(f"{root.removeprefix('//')}/"))
+        return team_file(path.removeprefix(f"{root}/").removeprefix(f"{root.removeprefix('//')}/"))
     try:
-        target = (Path(root) / given).resolve()
+        target = (Path(root) / path).resolve()
         return str(target.relative_to(Path(root).resolve())) if target != Path(root) else "."
     except (ValueError, OSError, RuntimeError):
         step = "Give a file of the project"
-        raise CodeInfoError(f"{given!r} is not in the project", step, code="FOLDER_REFUSED") from None
+        raise CodeInfoError(f"{path!r} is not in the project", step, code="FOLDER_REFUSED") from None
 
 
 # --- running a call --------------------------------------------------------------------------------------------------
@@ -477,8 +479,8 @@ class Limiter:
     @asynccontextmanager
     async def enter(self) -> AsyncIterator[None]:
         user, place = request_user(), asyncio.get_running_loop().create_future()
-        own = sum(one == user for one, _ in self._waiting)
-        if len(self._waiting) >= MOST_WAITING or (user is not None and own >= MOST_WAITING // 2):
+        waiting = sum(waiter == user for waiter, _ in self._waiting)
+        if len(self._waiting) >= MOST_WAITING or (user is not None and waiting >= MOST_WAITING // 2):
             raise Busy("too many requests are already waiting", "Try again in a moment", code="OVERLOADED")
         self._waiting.append((user, place))
         self._admit()
@@ -495,8 +497,8 @@ class Limiter:
 
     def _admit(self) -> None:
         """Give free places to those who wait."""
-        while self._free and (waiting := [one for one in self._waiting if not one[1].done()]):
-            user, place = min(waiting, key=lambda one: self._running[one[0]])
+        while self._free and (waiting := [waiter for waiter in self._waiting if not waiter[1].done()]):
+            user, place = min(waiting, key=lambda waiter: self._running[waiter[0]])
             if user is not None and self._running[user] > self._free:
                 return
             self._waiting.remove((user, place))
@@ -533,13 +535,13 @@ class Dispatcher(Struct):
 
     def perform(self, operation: Operation, values: Mapping[str, Any], call: Call) -> tuple[Any, Reflected]:
         """The result, and the current state of the project or collections it is based on, if any."""
-        asked = operation.request(**values)
-        if request_user() is not None and hasattr(asked, "all_projects") and not asked.paths:
-            asked = replace(asked, all_projects=True)  # callers search what they can see
-        with self.begin(operation, asked, "http") as (engine, request):
+        unplaced = operation.request(**values)
+        if request_user() is not None and hasattr(unplaced, "all_projects") and not unplaced.paths:
+            unplaced = replace(unplaced, all_projects=True)  # callers search what they can see
+        with self.begin(operation, unplaced, "http") as (engine, request):
             result = operation.run(engine, request, call.listener("REST"))
             shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
-            files = (f"{one.root}/{one.path}" for one in shown)
+            files = (f"{result_item.root}/{result_item.path}" for result_item in shown)
             return result, describe_sources(engine, operation, request, result, named_project(request), files)
 
     async def run(
@@ -584,8 +586,8 @@ class Dispatcher(Struct):
 
 def fault(error: Exception, log_place: str) -> CodeInfoError:
     """An error as a CodeInfoError; the trace of an unexpected one is logged."""
-    if known := environment_error(error):
-        return known
+    if environment := environment_error(error):
+        return environment
     log.error("unexpected error", exc_info=error)
     next_step = f"This is a bug in CodeInfo; {log_place} has the details"
     what = "an unexpected error" if request_user() is not None else f"{type(error).__name__}: {error}"

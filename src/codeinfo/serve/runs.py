@@ -130,13 +130,13 @@ class Runs:
         owner = self._engine.conversations.owner
         run = AnswerRun(secrets.token_hex(8), request.conversation, agent, owner)
         with self._lock:
-            going = [one.owner for one in self._runs.values() if not one.finished]
-            own = going.count(owner) if request_user() is not None else 0
-            if MOST_RUNNING - len(going) < max(own, 1):  # whoever has more than there are free places waits
-                what = f"{own or MOST_RUNNING} answers are already being written"
+            going = [run_before.owner for run_before in self._runs.values() if not run_before.finished]
+            of_owner = going.count(owner) if request_user() is not None else 0
+            if MOST_RUNNING - len(going) < max(of_owner, 1):  # whoever has more than there are free places waits
+                what = f"{of_owner or MOST_RUNNING} answers are already being written"
                 raise Busy(what, "Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
-            finished = [one.id for one in self._runs.values() if one.finished]
+            finished = [run_before.id for run_before in self._runs.values() if run_before.finished]
             for old in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
                 del self._runs[old]
         try:
@@ -175,7 +175,7 @@ class Runs:
             return
         shared.begin(run.owner, run.id, question, run.conversation, run.agent)
         thread = threading.Thread(target=self._publish, args=(shared, run), name="codeinfo publish", daemon=True)
-        self._publishing = [one for one in self._publishing if one.is_alive()] + [thread]
+        self._publishing = [publisher for publisher in self._publishing if publisher.is_alive()] + [thread]
         thread.start()
 
     def _publish(self, shared: SharedAnswers, run: AnswerRun) -> None:
@@ -206,15 +206,15 @@ class Runs:
         shared, owner = self._engine.answers.shared, self._engine.conversations.owner
         if shared is None:
             return None
-        found = shared.find(owner, identity=identity, conversation=conversation)
-        if found is None or (found.gone and not found.finished and conversation):
+        shared_run = shared.find(owner, identity=identity, conversation=conversation)
+        if shared_run is None or (shared_run.gone and not shared_run.finished and conversation):
             return None
         with self._lock:
-            run = self._followed.get(found.id)
+            run = self._followed.get(shared_run.id)
             if run is None:
-                run = AnswerRun(found.id, found.conversation, found.agent, owner)
+                run = AnswerRun(shared_run.id, shared_run.conversation, shared_run.agent, owner)
                 run.call = Call(partial(shared.stop, owner, run.id))
-                self._followed.add(found.id, run)
+                self._followed.add(shared_run.id, run)
                 work = partial(self._copy_events, shared, run)
                 threading.Thread(target=work, name="codeinfo follow", daemon=True).start()
             return run
@@ -223,16 +223,16 @@ class Runs:
         while True:
             try:
                 events = shared.events(run.owner, run.id, len(run.events))
-                found = shared.find(run.owner, identity=run.id)  # read later: the last event comes with the result
+                shared_run = shared.find(run.owner, identity=run.id)  # read later: the last event comes with the result
             except CodeInfoError as error:
                 log.warning("the events of an answer are late: %s", error)
                 time.sleep(PUBLISH_S)
                 continue
             for kind, data in events:
-                self._copy_event(run, kind, json.loads(data), found.result if found is not None else "")
+                self._copy_event(run, kind, json.loads(data), shared_run.result if shared_run is not None else "")
             if run.finished:
                 return
-            if found is None or (found.gone and not found.finished):
+            if shared_run is None or (shared_run.gone and not shared_run.finished):
                 what = "the server that wrote this answer has ended"
                 self._record_error(run, CodeInfoError(what, "Ask again; the conversation has what was written"))
                 self._copy_event(run, "done", {"runId": run.id, "conversationId": run.conversation}, "")
@@ -329,23 +329,23 @@ class State(Struct):
     def projects(self) -> Projects:
         return self.dispatcher.projects
 
-    def addable_folder(self, given: str) -> Path:
+    def addable_folder(self, path: str) -> Path:
         """A folder that may become a project: links resolved, below an allowed one. About any other place nothing is
         said, not even whether it exists: who asks need not be its owner."""
         try:
-            folder = Path(given).expanduser().resolve()
+            folder = Path(path).expanduser().resolve()
         except (OSError, RuntimeError, ValueError):
-            raise NotFound(f"there is no folder {given!r}", "Choose an existing one") from None
+            raise NotFound(f"there is no folder {path!r}", "Choose an existing one") from None
         if not any(folder.is_relative_to(root) for root in self.allowed):
             shown = ", ".join(map(str, self.allowed))
-            raise CodeInfoError(f"{given} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
+            raise CodeInfoError(f"{path} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
         if not folder.is_dir():
-            raise NotFound(f"there is no folder {given!r}", "Choose an existing one")
+            raise NotFound(f"there is no folder {path!r}", "Choose an existing one")
         return folder
 
-    def add_project(self, given: str, *, full: bool) -> IngestRun:
+    def add_project(self, path: str, *, full: bool) -> IngestRun:
         """The repository around a folder, unless that reaches beyond what is allowed: then the folder alone."""
-        folder = self.addable_folder(given)
+        folder = self.addable_folder(path)
         project = Path(self.engine.indexes.locate(folder))
         allowed = any(project.is_relative_to(root) for root in self.allowed)
         return self.ingest.add(resolve_root(project if allowed else folder), full=full)
@@ -361,13 +361,19 @@ class State(Struct):
         self.projects.forget()
         return cleared
 
-    def folders_below(self, given: str) -> dict[str, Any]:
+    def folders_below(self, path: str) -> dict[str, Any]:
         """The folders in one folder; the allowed ones themselves if none is named. Hidden ones are left out."""
-        if not given:
-            return {"path": "", "parent": None, "dirs": [{"name": str(one), "path": str(one)} for one in self.allowed]}
-        folder = self.addable_folder(given)
+        if not path:
+            return {
+                "path": "",
+                "parent": None,
+                "dirs": [{"name": str(place), "path": str(place)} for place in self.allowed],
+            }
+        folder = self.addable_folder(path)
         try:
-            entries = sorted(one.name for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+            entries = sorted(
+                place.name for place in folder.iterdir() if place.is_dir() and not place.name.startswith(".")
+            )
         except OSError as error:
             raise NotFound(f"{folder} cannot be read: {error.strerror}", "Choose another folder") from error
         inside = any(folder.parent.is_relative_to(root) for root in self.allowed)
@@ -428,11 +434,11 @@ class IndexQueue:
         return self.run(identity)
 
     def run(self, identity: str) -> IngestRun:
-        found = self._store.get(identity)
-        if found is None:
+        ingest_run = self._store.get(identity)
+        if ingest_run is None:
             raise NotFound(f"there is no run {identity!r}", "See the list of runs")
         places = [waiting.id for waiting in self._store.waiting_runs()]
-        return self._with_position(found, places.index(identity) + 1 if identity in places else 0)
+        return self._with_position(ingest_run, places.index(identity) + 1 if identity in places else 0)
 
     def status(self) -> IngestStatus:
         waiting = [self._with_position(run, place) for place, run in enumerate(self._store.waiting_runs(), 1)]

@@ -57,14 +57,14 @@ _WRITING = (
 TEAM_OPERATIONS: Mapping[str, str] = dict.fromkeys(_READING, READ) | dict.fromkeys(_WRITING, WRITE)
 
 
-def _area_refusal(one: Operation) -> str:
+def _area_refusal(operation: Operation) -> str:
     """Why a team's server offers nothing of an area; "" if each operation has its own reason."""
-    if one.name.startswith("team "):
+    if operation.name.startswith("team "):
         return "it is for administrators, at /ui/admin or on a command line that has the store"
-    if one.group == "local":
+    if operation.group == "local":
         return "it is a command for your own machine"
     why = "collections of documents belong to the machine that they were added on"
-    return f"{why}; a repository of documents can be a project" if one.name.startswith("docs ") else ""
+    return f"{why}; a repository of documents can be a project" if operation.name.startswith("docs ") else ""
 
 
 NOT_OFFERED: Mapping[str, str] = {name: why for name, one in OPERATIONS.items() if (why := _area_refusal(one))} | {
@@ -123,38 +123,42 @@ def hide_setup(error: CodeInfoError) -> CodeInfoError:
     """An error as callers get it. One about the server itself would tell them how it is set up."""
     if (error.status < 500 and error.code != "STORE_REFUSED") or team.request_user() is None:
         return error
-    known, error.what, error.next_step = error.what, hide_places(error.what), hide_places(error.next_step)
+    what, error.what, error.next_step = error.what, hide_places(error.what), hide_places(error.next_step)
     shown = _no_database() if isinstance(error, StoreUnavailable) else error
-    if shown.what != known:
-        log.warning("%s: %s", error.code, known)
+    if shown.what != what:
+        log.warning("%s: %s", error.code, what)
     return shown
 
 
 def team_project(database: TeamDatabase, name: str) -> str:
     """The root, as named in results, of a project that the current caller may see: by its identity, or by an
     unambiguous suffix of it. One they may not see is answered like one that does not exist."""
-    known = team.visible_projects(database)
+    identities = team.visible_projects(database)
     name = name.removeprefix("//")
-    if not name and len(known) != 1:
-        if known:
+    if not name and len(identities) != 1:
+        if identities:
             raise UsageError("no project was given", "Give one; `projects` lists what you may see")
         add, grant = to_run("team project add", "URL"), to_run("team grant add", "PROJECT", "NAME")
         advice = NextStep("An administrator adds one with ", add, " and grants it to you with ", grant)
         raise UsageError("no project is visible to you", advice)
-    found = [one for one in known if one == name] or [one for one in known if not name or one.endswith(f"/{name}")]
-    if not found:
+    matches = [identity for identity in identities if identity == name] or [
+        identity for identity in identities if not name or identity.endswith(f"/{name}")
+    ]
+    if not matches:
         raise team.no_project(name)
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} projects are called {name}", f"Which one: {', '.join(found)}?")
-    team.note_use(database, found[0])
-    return f"//{found[0]}"
+    if len(matches) > 1:
+        raise UsageError(f"{len(matches)} projects are called {name}", f"Which one: {', '.join(matches)}?")
+    team.note_use(database, matches[0])
+    return f"//{matches[0]}"
 
 
-def team_file(given: str) -> str:
+def team_file(given_path: str) -> str:
     """A path within a project, checked by its text alone: nothing is looked up on this server's disk."""
-    path = posixpath.normpath(given)
+    path = posixpath.normpath(given_path)
     if path.startswith(("/", "../")) or path == "..":
-        raise CodeInfoError(f"{given!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED")
+        raise CodeInfoError(
+            f"{given_path!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED"
+        )
     return path
 
 
@@ -183,12 +187,12 @@ class Authenticator(Struct):
 
     def by_token(self, token: str, *, personal: bool = False) -> Caller | None:
         """The caller of a personal access token or, unless `personal`, of one that the sign-in service issued."""
-        found = team.identify(self.database, token)
-        if isinstance(found, Caller):
-            return found
+        identity = team.identify(self.database, token)
+        if isinstance(identity, Caller):
+            return identity
         caller = None if personal or self.service is None else self.service.by_access_token(token)
         if caller is None:
-            self._audit_refusal(found)
+            self._audit_refusal(identity)
         return caller
 
     def _audit_refusal(self, refused: team.RefusedToken) -> None:
@@ -263,14 +267,14 @@ class TeamGuard(auth.Guard):
             log.warning("%s %r: %s", scope["method"], scope["path"], error)
             raise (_no_database() if isinstance(error, StoreUnavailable) else error) from None
         if caller is None or look is None:
-            await self._refuse_unknown(scope, send, headers, given=look is not None)
+            await self._refuse_unknown(scope, send, headers, has_token=look is not None)
             return
         if name:
             scope["state"]["page_token"] = self._authenticator.sessions.token_of(name)
         self._check_scope(scope, headers, caller, name)
         current_user.set(caller)
-        asked = parse_qs(scope["query_string"].decode("latin-1"))
-        query = asked.get("q", [""])[0] if self._authenticator.keeps_queries else ""
+        parameters = parse_qs(scope["query_string"].decode("latin-1"))
+        query = parameters.get("q", [""])[0] if self._authenticator.keeps_queries else ""
         current_use.set(Use(scope["path"], query, self._authenticator.keeps_queries))
         await self._answer(scope, receive, send, look)
 
@@ -288,14 +292,16 @@ class TeamGuard(auth.Guard):
     async def _find_caller(self, look: Look) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
-    async def _refuse_unknown(self, scope: auth.Scope, send: auth.Send, headers: auth.Headers, *, given: bool) -> None:
+    async def _refuse_unknown(
+        self, scope: auth.Scope, send: auth.Send, headers: auth.Headers, *, has_token: bool
+    ) -> None:
         more = [(b"www-authenticate", self._challenge.encode())]
         if auth.is_browser(headers) and not scope["path"].startswith("/mcp"):
             page = auth.sign_in_page(f"/auth/sign-in?back={quote(auth.address_of(scope))}")
             await auth.send_page(send, 401, page, more)
             return
         what, next_step = "this needs a personal access token", "Send it as Authorization: Bearer"
-        if given:
+        if has_token:
             what = "that token is not valid: it is unknown, expired or revoked, or its user is disabled"
             next_step = "Create another one on /ui/account, or ask an administrator"
         await auth.send_refusal(send, headers, auth.RequestRefused(what, next_step, code="TOKEN_REQUIRED"), more)
@@ -306,8 +312,8 @@ class TeamGuard(auth.Guard):
         if needed not in caller.scopes or (needed == ADMIN and not caller.admin):
             raise Refused(f"this needs the scope {needed}", "Use a token that has it")
         if name and scope["method"] not in ("GET", "HEAD"):  # no other site's page knows this session's token
-            wanted, given = scope["state"]["page_token"], headers.get(auth.TOKEN_HEADER, "")
-            if not hmac.compare_digest(given.encode(), wanted.encode()):
+            page_token, sent_token = scope["state"]["page_token"], headers.get(auth.TOKEN_HEADER, "")
+            if not hmac.compare_digest(sent_token.encode(), page_token.encode()):
                 step = f"Send it as {auth.TOKEN_HEADER}"
                 raise auth.RequestRefused("this needs the page's token", step, code="TOKEN_REQUIRED")
 
