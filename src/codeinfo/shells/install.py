@@ -562,7 +562,7 @@ def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float =
 
 
 def _check_server(patience_s: float) -> Check:
-    calls = (("initialize", _HELLO), ("tools/list", {}))
+    calls: tuple[tuple[str, dict[str, Any]], ...] = (("initialize", _HELLO), ("tools/list", {}))
     messages = [{"jsonrpc": "2.0", "id": at, "method": name, "params": given} for at, (name, given) in enumerate(calls)]
     written = "".join(json.dumps(message) + "\n" for message in messages)
     command, started = [sys.executable, "-m", "codeinfo", "mcp"], time.monotonic()
