@@ -237,6 +237,15 @@ def test_headers_of_the_stateless_revision_agree_with_the_message(project: Path)
             assert (replied, reply.get("error", {}).get("code")) == (status, code), (body, headers)
             assert reply["id"] == body.get("id")
             assert status != 200 or reply["result"]["resultType"] == "complete"
+        with closing(http.client.HTTPConnection(urlsplit(url).netloc)) as connection:
+            connection.putrequest("POST", "/mcp")
+            named = (("Mcp-Method", "tools/list"), ("Mcp-Method", "tools/call"), ("Mcp-Protocol-Version", STATELESS))
+            content = json.dumps(listing).encode()
+            about = (("Content-Type", "application/json"), ("Accept", "*/*"), ("Content-Length", str(len(content))))
+            for name, value in (*named, *about):
+                connection.putheader(name, value)
+            connection.endheaders(content)
+            assert json.loads(connection.getresponse().read())["error"]["code"] == HEADER_MISMATCH
 
 
 def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:

@@ -276,6 +276,14 @@ def test_an_option_of_the_project_can_be_searched_for(
     assert (f"To search for it: `codeinfo {command} -- --no-build-isolation`" in said) == bool(command)
 
 
+@pytest.mark.parametrize("typed", ["review --base main", "search retry --path src", "docs search --queries retry"])
+def test_an_argument_given_as_an_option_is_explained(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(shlex.split(typed)) == 2
+    problem, usage = capsys.readouterr().err.splitlines()
+    assert "is not an option: give its value alone" in problem
+    assert "Usage: codeinfo" in usage
+
+
 def test_each_command_has_an_example_that_it_accepts(capsys: pytest.CaptureFixture[str]) -> None:
     def commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
         for name in group.list_commands(click.Context(group)):

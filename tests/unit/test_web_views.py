@@ -20,6 +20,7 @@ from codeinfo.operations.code import CodeMap, CycleReport, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.team import TeamFailure, TeamJobs
 from codeinfo.shells.http_api import error_body
+from codeinfo.shells.http_team import ADMIN_ACTIONS
 from codeinfo.shells.http_views import (
     ENVIRONMENT,
     ChartView,
@@ -166,7 +167,8 @@ def test_administrators_see_why_jobs_fail() -> None:
     failure = TeamFailure("index_ref", "{}", 2, "2026-01-01T00:00:00Z", "the host does not answer")
     jobs = TeamJobs(1, 0, 1, (), (), (failure,))
     empty = dict.fromkeys(("problem", "made", "grants", "users", "groups", "tokens", "events"), ())
-    html = ENVIRONMENT.get_template("admin_content.html").render(jobs=jobs, overview={"bytes": 0, "trees": ()}, **empty)
+    shown = {**empty, "overview": {"bytes": 0, "trees": ()}, "actions": ADMIN_ACTIONS}
+    html = ENVIRONMENT.get_template("admin_content.html").render(jobs=jobs, **shown)
     assert "Will be retried:</strong> index_ref <code>{}</code>, 2 attempts<br>The host does not answer" in html
 
 

@@ -113,10 +113,10 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
     if sys.stdin.isatty():
         out.wrap((HELP, "dim"), hang=0)
     while question := _read_question(out):
-        asked = AskRequest(question, request.paths, conversation, request.provider, request.model)
+        ask_request = AskRequest(question, request.paths, conversation, request.provider, request.model)
         try:
             with Prose(out) as prose:
-                answer = engine.answers.ask(asked, Listener(step=_show_step, text=prose.write), agent=agent)
+                answer = engine.answers.ask(ask_request, Listener(step=_show_step, text=prose.write), agent=agent)
         except KeyboardInterrupt:
             out.line(("stopped", "yellow"))
             if not sys.stdin.isatty():  # a script: Ctrl-C ends all of it
@@ -327,11 +327,11 @@ def exact_search(values: dict[str, Any]) -> dict[str, Any] | None:
         query, options["regex"] = quoted
     context = click.get_current_context()
     given = {name for name in values if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
-    known = {item.name for item in inputs_of(GrepRequest)}
-    if wrong := sorted(given - known - {"query"}):
+    allowed = {item.name for item in inputs_of(GrepRequest)}
+    if wrong := sorted(given - allowed - {"query"}):
         flag = wrong[0].replace("_", "-")
         raise UsageError(f"--{flag} is for ranked search", "Leave it out, or the quotes around the query")
-    return {"pattern": query, **options, **{name: values[name] for name in given & known}}
+    return {"pattern": query, **options, **{name: values[name] for name in given & allowed}}
 
 
 def _confirmation(operation: Operation, request: Any, engine: Engine) -> str:
@@ -769,17 +769,21 @@ def run(argv: Sequence[str]) -> int:
 def _explain_usage(error: click.UsageError, argv: Sequence[str]) -> UsageError:
     what, hint, context = " ".join(error.format_message().split()).removesuffix("."), "", error.ctx
     if context is not None:
-        usage = "" if isinstance(context.command, click.Group) else f"{' '.join(context.get_usage().split())}; "
-        hint = f"{usage}see `{context.command_path} --help`"
+        hint = f"See `{context.command_path} --help`"
+        if not isinstance(context.command, click.Group):
+            hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
         if isinstance(error, click.NoSuchOption):
+            arguments = {str(one.name).rstrip("s") for one in context.command.params if isinstance(one, click.Argument)}
             if meant := _behind_command(error, context, argv):
                 what, hint = f"{error.option_name} belongs behind the command", f"Try `{meant}`"
+            elif error.option_name.strip("-").rstrip("s") in arguments:
+                what = f"{error.option_name} is not an option: give its value alone"
             elif error.possibilities:
                 what = f"{error.message} Did you mean `{_near(error.option_name, error.possibilities)}`?"
             elif context.info_name in TAKE_TEXT:
                 command = context.info_name if context.parent else "search"
                 hint = f"To search for it: `{shlex.join(('codeinfo', command, '--', error.option_name))}`. {hint}"
-    return UsageError(what[:1].lower() + what[1:], hint[:1].upper() + hint[1:])
+    return UsageError(what[:1].lower() + what[1:], hint)
 
 
 def _behind_command(error: click.NoSuchOption, context: click.Context, argv: Sequence[str]) -> str:
@@ -787,8 +791,8 @@ def _behind_command(error: click.NoSuchOption, context: click.Context, argv: Seq
     if context.parent:
         return ""
     name = next((word for word in argv if word in cli.list_commands(context)), "search")
-    found = cli.get_command(context, name)
-    if not found or not any(error.option_name in one.opts for one in found.params):
+    subcommand = cli.get_command(context, name)
+    if not subcommand or not any(error.option_name in option.opts for option in subcommand.params):
         return ""
     rest = list(argv)
     if name in rest:

@@ -413,8 +413,8 @@ def serve(
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
     allowed = tuple(map(_existing_folder, allow))
     dispatch.check_threads()
-    own = secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)  # its users have one
-    token = auth.read_token_file(Path(token_file)) if token_file else own()
+    make_token = secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
+    token = auth.read_token_file(Path(token_file)) if token_file else make_token()
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
     real_port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"

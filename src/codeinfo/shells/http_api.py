@@ -90,8 +90,8 @@ class Api(Struct, frozen=True):
         if self.method == "POST":
             values = check(self.inputs, await json_body(request))
         else:
-            known = {item.name for item in self.inputs}
-            given = {name: value for name, value in request.query_params.items() if name in known}
+            names = {item.name for item in self.inputs}
+            given = {name: value for name, value in request.query_params.items() if name in names}
             check_text(given)
             values = check(self.inputs, given, as_text=True)
         check_text(request.path_params)
@@ -112,13 +112,13 @@ def _route(
 _contract, _ingest, _chat = (partial(_route, tag=tag) for tag in ("contract", "ingest", "chat"))
 
 
-def path_of(one: Operation) -> str:
-    return f"{PREFIX}/{one.name.replace(' ', '/')}"
+def path_of(operation: Operation) -> str:
+    return f"{PREFIX}/{operation.name.replace(' ', '/')}"
 
 
 def state_of(request: Request) -> State:
-    found: State = request.app.state.codeinfo
-    return found
+    state: State = request.app.state.codeinfo
+    return state
 
 
 # --- JSON in and out -----------------------------------------------------------------------------------------------
@@ -135,25 +135,18 @@ async def json_body(request: Request) -> Mapping[str, Any]:
         raise UsageError("the body must be application/json", "Set Content-Type", code="MEDIA_TYPE")
     try:
         value = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
+        check_text(value)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is not a JSON object: {error}", "Send one JSON object") from None
-    check_text(value)
     return value
 
 
 def check_text(value: object) -> None:
     """Refuses lone surrogates and NULs, which file systems and databases reject."""
-    texts: list[object] = [value]
-    while texts:
-        deeper: list[object] = []
-        for one in texts:
-            if isinstance(one, str) and ("\0" in one or any("\ud800" <= char <= "\udfff" for char in one)):
-                raise UsageError("a string contains a character that cannot be used", "Send plain Unicode text")
-            if isinstance(one, dict):
-                deeper += [*one.keys(), *one.values()]
-            elif isinstance(one, list):
-                deeper += one
-        texts = deeper
+    if isinstance(value, str) and ("\0" in value or any("\ud800" <= char <= "\udfff" for char in value)):
+        raise UsageError("a string contains a character that cannot be used", "Send plain Unicode text")
+    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
+        check_text(part)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -163,8 +156,8 @@ _CODE_OF_STATUS = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
 
 def route_of(step: Step) -> str:
     """A step as a request to this server; the command if it is not served."""
-    one, values = OPERATIONS[step.operation], OPERATIONS[step.operation].fields_of(step)
-    return f"`POST {path_of(one)}{' ' + dumps(values) if values else ''}`" if one.is_served else step.command()
+    row, values = OPERATIONS[step.operation], OPERATIONS[step.operation].fields_of(step)
+    return f"`POST {path_of(row)}{' ' + dumps(values) if values else ''}`" if row.is_served else step.command()
 
 
 def error_body(error: CodeInfoError) -> dict[str, Any]:
@@ -197,8 +190,8 @@ async def client_gone(request: Request, error: Exception) -> Response:
 
 
 async def unknown_error(request: Request, error: Exception) -> Response:
-    known = fault(error, LOG_PLACE)
-    return json_response(error_body(known), known.status)
+    failure = fault(error, LOG_PLACE)
+    return json_response(error_body(failure), failure.status)
 
 
 EXCEPTION_HANDLERS = {
@@ -295,18 +288,18 @@ def _describe_route(row: Api, result: Schema) -> dict[str, Any]:
 
 def read_paths() -> frozenset[str]:
     """The paths that need no token. Indexing is derived data, but too expensive to be free for anyone."""
-    own = {path_of(one) for one in OPERATIONS.values() if one.is_served and one.read_only and one.name != "index"}
-    return frozenset(own | {row.path for row in CONTRACT if row.method == "POST"})
+    paths = {path_of(row) for row in OPERATIONS.values() if row.is_served and row.read_only and row.name != "index"}
+    return frozenset(paths | {row.path for row in CONTRACT if row.method == "POST"})
 
 
-def _operation_route(one: Operation) -> Api:
+def _operation_route(operation: Operation) -> Api:
     def perform(state: State, values: Values, call: Call) -> Any:
-        result, shown = state.dispatcher.perform(one, values, call)
+        result, shown = state.dispatcher.perform(operation, values, call)
         return jsonable(result) | {"reflects": shown} if shown else result
 
-    inputs, reflects = inputs_of(one.request), reflects_schema(one)
-    shown: dict[str, Any] = {"result": one.result, "description": one.help, "operation": one.name}
-    return Api("POST", path_of(one), one.summary, perform, inputs, reflects=reflects, **shown)
+    inputs, reflects = inputs_of(operation.request), reflects_schema(operation)
+    shown: dict[str, Any] = {"result": operation.result, "description": operation.help, "operation": operation.name}
+    return Api("POST", path_of(operation), operation.summary, perform, inputs, reflects=reflects, **shown)
 
 
 # --- the contract --------------------------------------------------------------------------------------------------
@@ -323,18 +316,18 @@ def _renamed_route(
     **more: Any,
 ) -> Api:
     """An operation under the contract's path and argument names. A folder is named as a repository."""
-    one = OPERATIONS[name]
-    folder = field_naming(PROJECT, one.request)
-    kept = (item for item in inputs_of(one.request) if item.name not in (folder, "refresh"))
-    arguments = rename_inputs(kept, names) | ({folder: _REPOSITORY} if folder else {})
+    operation = OPERATIONS[name]
+    folder = field_naming(PROJECT, operation.request)
+    fields = (item for item in inputs_of(operation.request) if item.name not in (folder, "refresh"))
+    arguments = rename_inputs(fields, names) | ({folder: _REPOSITORY} if folder else {})
     inputs = tuple(item for item in arguments.values() if f"{{{item.name}}}" not in path)
 
     def perform(state: State, values: Values, call: Call) -> Any:
-        asked = {field: values[item.name] for field, item in arguments.items() if item.name in values}
-        return shape(state.dispatcher.perform(one, asked, call)[0])
+        request_fields = {field: values[item.name] for field, item in arguments.items() if item.name in values}
+        return shape(state.dispatcher.perform(operation, request_fields, call)[0])
 
-    shown = {"description": one.help, "tag": "contract", **more}
-    return Api(method, path, one.summary, perform, inputs, operation=name, **shown)
+    shown = {"description": operation.help, "tag": "contract", **more}
+    return Api(method, path, operation.summary, perform, inputs, operation=name, **shown)
 
 
 @_contract("GET", "/health", "Whether the server works, and what `doctor` says.", reserved=True)
@@ -539,11 +532,11 @@ async def _run_agent(state: State, values: Values, request: Request) -> Response
 
 @_chat("GET", "/chat/models", "Chat endpoints and their models.", team=READ)
 def _models(state: State, values: Values, call: Call) -> Any:
-    found = state.engine.answers.providers()
+    listing = state.engine.answers.providers()
     fields = ("name", "state", "models", "chosen")
-    listed = ((one, hide_places(one.detail)) for one in found.providers)
-    shown = [{name: getattr(one, name) for name in fields} | {"detail": detail} for one, detail in listed]
-    return {"providers": shown, "notes": found.notes}
+    listed = ((provider, hide_places(provider.detail)) for provider in listing.providers)
+    shown = [{name: getattr(provider, name) for name in fields} | {"detail": detail} for provider, detail in listed]
+    return {"providers": shown, "notes": listing.notes}
 
 
 @_chat("GET", "/chat/runs/{run_id}/events", "The events of a run, from the first or after Last-Event-ID.", team=READ)
@@ -561,8 +554,8 @@ def _stop(state: State, values: Values, call: Call) -> Any:
     return {"runId": run.id, "stopping": not run.finished}
 
 
-def _with_timing(found: Any) -> Any:
-    shown = camel_json(found)
+def _with_timing(conversation: Any) -> Any:
+    shown = camel_json(conversation)
     for turn in shown["turns"]:
         took = turn.pop("tookMs")
         turn["timing"] = None if took is None else {"totalTimeSec": round(took / 1000, 3)}

@@ -88,11 +88,11 @@ def _search_results(visit: Visit) -> str:
         return visit.render(template, **values, **_matches(visit, exact, start, end))
     if run is None or visit.engine.indexes.of(root).live_store() is not None:
         every = visit.engine.search(replace(request, refresh=run is None), visit.call.progress)
-        found = visit.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
-        notes = [(getattr(note, "code", ""), note) for note in found.notes]
+        enriched = visit.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
+        notes = [(getattr(note, "code", ""), note) for note in enriched.notes]
         shown_elsewhere = (NO_TRENDS, INDEXING) if run is not None else (NO_TRENDS,)  # by a link, by the progress card
         values |= {
-            "result": replace(found, notes=tuple(note for code, note in notes if code not in shown_elsewhere)),
+            "result": replace(enriched, notes=tuple(note for code, note in notes if code not in shown_elsewhere)),
             "has_trends": NO_TRENDS not in dict(notes),
             "facets": facets_of(every.hits, visit.given),
             "total": len(every.hits),
@@ -104,12 +104,12 @@ def _search_results(visit: Visit) -> str:
 
 
 def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[str, Any]:
-    found = visit.engine.grep(request, visit.call.progress)
-    files = [list(own) for _, own in groupby(found.matches, key=lambda match: (match.root, match.path))]
+    result = visit.engine.grep(request, visit.call.progress)
+    files = [list(group) for _, group in groupby(result.matches, key=lambda match: (match.root, match.path))]
     return {
-        "found": found,
+        "found": result,
         "files": files[start:end],
-        "facets": folder_facets(found.matches, visit.given),
+        "facets": folder_facets(result.matches, visit.given),
         "total": len(files),
         "end": end,
         "step": SHOWN,
@@ -159,8 +159,8 @@ def _search_request(visit: Visit, query: str, root: str) -> SearchRequest:
 def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     """The run that first indexes a project, started by the first page that needs it; None once it is indexed. A run
     that failed or was cancelled is shown, and restarted only by a click."""
-    known = {one.root: one.state for one in state.projects.known()}
-    if known.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
+    states = {project.root: project.state for project in state.projects.known()}
+    if states.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
         return None
     if request_user() is not None:  # a team's workers index it
         raise NotFound(f"{shown_root(root)} is not indexed yet", "Look again when the workers are done with it")
@@ -169,8 +169,8 @@ def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     latest = runs[0] if runs else None
     if latest is not None and latest.state == "done":
         state.projects.forget()
-        known = {one.root: one.state for one in state.projects.known()}
-        return None if known.get(root) == "ready" else state.ingest.add(root)
+        states = {project.root: project.state for project in state.projects.known()}
+        return None if states.get(root) == "ready" else state.ingest.add(root)
     return latest or state.ingest.add(root)
 
 
@@ -216,10 +216,10 @@ def _panel(visit: Visit) -> str:
 
 def _name(visit: Visit) -> str:
     """Where a clicked name is defined and used. In the file itself an inner definition comes first."""
-    root, wanted = visit.root, check_length(visit.field("name"), "the name")
-    plain = wanted.rpartition("::")[2]
+    root, name = visit.root, check_length(visit.field("name"), "the name")
+    plain = name.rpartition("::")[2]
     try:
-        uses = _uses(visit, root, wanted, USES_LISTED)
+        uses = _uses(visit, root, name, USES_LISTED)
     except NotFound:
         step = "It comes from elsewhere, or is a local name"
         raise NotFound(f"nothing called {plain} is defined in this project", step) from None
@@ -247,8 +247,8 @@ def _uses(visit: Visit, root: str, name: str, limit: int) -> code_requests.Refer
 def _file_frame(visit: Visit) -> str:
     """The page around a file's lines, with its outline; the lines load after it."""
     root, path = visit.root, visit.path
-    wanted = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
-    symbols = _or_none(lambda: visit.engine.code.symbols(wanted))
+    outline_request = code_requests.SymbolsRequest(path, (), OUTLINED, root, refresh=False)
+    symbols = _or_none(lambda: visit.engine.code.symbols(outline_request))
     return visit.render("file.html", root=root, path=path, symbols=symbols)
 
 
@@ -272,18 +272,18 @@ def _documents_content(visit: Visit) -> str:
 
 
 def _collections(visit: Visit, chosen: str, reports: tuple[docs.SyncReport, ...] = ()) -> str:
-    found = visit.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
-    shown = {"collections": found.collections, "notes": found.notes, "chosen": chosen, "reports": reports}
+    listing = visit.engine.documents.list(docs.DocsListRequest((chosen,) if chosen else (), path=visit.here))
+    shown = {"collections": listing.collections, "notes": listing.notes, "chosen": chosen, "reports": reports}
     return visit.render("documents_content.html", **shown)
 
 
 def _results(visit: Visit, query: str, chosen: str) -> str:
-    asked = docs.DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
-    response = visit.engine.documents.search(asked, visit.call.progress)
-    (found,) = response.searches
-    names = {one.id: one.name for one in _collections_of(visit)}
+    request = docs.DocsSearchRequest((query,), (chosen,) if chosen else (), limit=FOUND_PASSAGES, path=visit.here)
+    reply = visit.engine.documents.search(request, visit.call.progress)
+    (search,) = reply.searches
+    names = {collection.id: collection.name for collection in _collections_of(visit)}
     return visit.render(
-        "document_results.html", found=found, notes=response.notes, names=names, query=query, chosen=chosen, crumb=CRUMB
+        "document_results.html", found=search, notes=reply.notes, names=names, query=query, chosen=chosen, crumb=CRUMB
     )
 
 
@@ -328,10 +328,10 @@ def _add_collection(visit: Visit) -> str:
 
 
 def _sync_collections(visit: Visit) -> str:
-    wanted = visit.field("id")
-    request = docs.DocsSyncRequest((wanted,) if wanted else (), path=visit.here)
-    done = visit.engine.documents.sync(request, visit.call.progress)
-    return _collections(visit, visit.field("collection"), done.reports)
+    identity = visit.field("id")
+    request = docs.DocsSyncRequest((identity,) if identity else (), path=visit.here)
+    response = visit.engine.documents.sync(request, visit.call.progress)
+    return _collections(visit, visit.field("collection"), response.reports)
 
 
 def _remove_collection(visit: Visit) -> str:
@@ -419,20 +419,20 @@ def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], v
 
 def _map(visit: Visit, root: str) -> dict[str, Any]:
     code = visit.engine.code
-    found = code.map(code_requests.MapRequest(root, limit=MAP_AREAS), visit.call.progress)
+    code_map = code.map(code_requests.MapRequest(root, limit=MAP_AREAS), visit.call.progress)
     cycles = code.cycles(code_requests.CyclesRequest(root, 10, False))
-    pictures = {"wide": picture_of(found), "narrow": picture_of(found, per_row=2)}
-    return {"code_map": found, "pictures": pictures, "cycles": cycles}
+    pictures = {"wide": picture_of(code_map), "narrow": picture_of(code_map, per_row=2)}
+    return {"code_map": code_map, "pictures": pictures, "cycles": cycles}
 
 
 def _area(visit: Visit) -> str:
     root, area = visit.root, visit.field("area")
-    found = visit.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
-    shown = next((one for one in found.areas if one.name == area), None)
+    code_map = visit.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
+    shown = next((other for other in code_map.areas if other.name == area), None)
     if shown is None:
         raise NotFound(f"there is no area {area!r}", "Open the map again")
-    users = {one.name: one.needs[area] for one in found.areas if area in one.needs and one.name != area}
-    files, more = found.area_files[:MOST_FILES], len(found.area_files[MOST_FILES:])
+    users = {other.name: other.needs[area] for other in code_map.areas if area in other.needs and other.name != area}
+    files, more = code_map.area_files[:MOST_FILES], len(code_map.area_files[MOST_FILES:])
     return visit.render("area.html", project=root, area=shown, users=users, files=files, more_files=more)
 
 
@@ -446,8 +446,8 @@ def _patterns(visit: Visit, root: str) -> dict[str, Any]:
 
 def _memories(visit: Visit, root: str) -> dict[str, Any]:
     query = visit.query
-    found = visit.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
-    return {"found": found, "query": query}
+    memories = visit.engine.knowledge.memory_list(MemoryListRequest(query, limit=SHOWN_MEMORIES, path=root))
+    return {"found": memories, "query": query}
 
 
 # --- health --------------------------------------------------------------------------------------------------------
@@ -517,9 +517,9 @@ def _conversation_values(visit: Visit, agent: str) -> dict[str, Any]:
 
 def _models(visit: Visit) -> str:
     """The available models. This asks servers, so it loads after the page."""
-    found = visit.engine.answers.providers()
+    listing = visit.engine.answers.providers()
     begun = visit.field("begun") == "1"  # the first answer already showed whether there is a model
-    return visit.render("models.html", providers=found.providers, notes=found.notes, begun=begun)
+    return visit.render("models.html", providers=listing.providers, notes=listing.notes, begun=begun)
 
 
 def _first_path(conversation: ops.Conversation | None) -> str:
@@ -527,26 +527,22 @@ def _first_path(conversation: ops.Conversation | None) -> str:
 
 
 def _list_conversations(visit: Visit, which: str, agent: str) -> dict[str, Any]:
-    found = visit.engine.conversations.page(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
-    shown = [one for one in found.conversations if bool(one.agent_name) == bool(agent)]
+    listing = visit.engine.conversations.page(ops.ConversationsRequest(which, SHOWN_CONVERSATIONS, agent=agent))
+    shown = [conversation for conversation in listing.conversations if bool(conversation.agent_name) == bool(agent)]
     return {"conversations": shown, "which": which}
 
 
-def _list(visit: Visit) -> str:
-    which = "archived" if visit.field("state") == "archived" else "active"
-    return _conversation_list(visit, which, visit.field("c"))
+def _list(visit: Visit, which: str = "") -> str:
+    which = which or ("archived" if visit.field("state") == "archived" else "active")
+    agent, current = visit.field("agent"), visit.field("c")
+    values = _list_conversations(visit, which, agent)
+    return visit.render("conversation_list.html", agent=agent, current=current, **values)
 
 
 def _change(method: str, which: str, visit: Visit) -> str:
     change = getattr(visit.engine.conversations, method)
     change(ops.ConversationIdsRequest((visit.field("id"),)))
-    return _conversation_list(visit, which, "")
-
-
-def _conversation_list(visit: Visit, which: str, current: str) -> str:
-    agent = visit.field("agent")
-    values = _list_conversations(visit, which, agent)
-    return visit.render("conversation_list.html", agent=agent, current=current, **values)
+    return _list(visit, which)
 
 
 async def _start(request: Request) -> Response:

@@ -152,10 +152,10 @@ class SignIn(Struct, frozen=True):
 
     async def describe(self, request: Request) -> Response:
         """Tells MCP clients who issues tokens for this server."""
-        known = {"resource": f"{origin_of(self.access)}{MCP_PATH}", "bearer_methods_supported": ["header"]}
-        known |= {"resource_name": "CodeInfo", "scopes_supported": [READ, WRITE]}
+        description = {"resource": f"{origin_of(self.access)}{MCP_PATH}", "bearer_methods_supported": ["header"]}
+        description |= {"resource_name": "CodeInfo", "scopes_supported": [READ, WRITE]}
         service = self.gate.service
-        return json_response(known | ({"authorization_servers": [service.issuer]} if service else {}))
+        return json_response(description | ({"authorization_servers": [service.issuer]} if service else {}))
 
     async def _begin_session(self, caller: Caller, back: str) -> Response:
         cookie = await to_thread(self.gate.begin_session, caller)

@@ -107,16 +107,16 @@ def mark_spans(line: Markup, spans: Sequence[tuple[int, int]]) -> Markup:
     if not spans:
         return line
     inside = {at for start, end in spans for at in range(start, end)}
-    made: list[str] = []
+    parts: list[str] = []
     at, is_open = 0, False
     for piece in _PIECE.findall(line):
-        wanted = not piece.startswith("<") and at in inside
-        if wanted != is_open:
-            made.append("<mark>" if wanted else "</mark>")
-            is_open = wanted
-        made.append(piece)
+        is_marked = not piece.startswith("<") and at in inside
+        if is_marked != is_open:
+            parts.append("<mark>" if is_marked else "</mark>")
+            is_open = is_marked
+        parts.append(piece)
         at += not piece.startswith("<")
-    return Markup("".join(made) + ("</mark>" if is_open else ""))
+    return Markup("".join(parts) + ("</mark>" if is_open else ""))
 
 
 def sentence_html(text: str, root: str = "") -> Markup:
@@ -183,17 +183,17 @@ def _with_citations(token: Token, links: Mapping[int, str]) -> Sequence[Token]:
         return (token,)
     parts: list[Token] = []
     at = 0
-    for found in _CITED.finditer(token.content):
-        address = links.get(int(found[1]), "")
-        if not address and not found[2]:
+    for match in _CITED.finditer(token.content):
+        address = links.get(int(match[1]), "")
+        if not address and not match[2]:
             continue
-        parts.append(Token("text", "", 0, content=token.content[at : found.start()]))
-        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{found[1]}</a>'
-        html = opens if address else f"[{found[1]}]"  # an answer that was stopped has no list of citations
-        if found[2]:
+        parts.append(Token("text", "", 0, content=token.content[at : match.start()]))
+        opens = f'<a class="cite" href="{escape(address)}" hx-get="{escape(address)}" hx-target="#panel">{match[1]}</a>'
+        html = opens if address else f"[{match[1]}]"  # an answer that was stopped has no list of citations
+        if match[2]:
             html += '<span class="unverified">unverified</span>'
         parts.append(Token("html_inline", "", 0, content=html))
-        at = found.end()
+        at = match.end()
     return (*parts, Token("text", "", 0, content=token.content[at:]))
 
 
@@ -202,10 +202,10 @@ _NO_CUT = 10**9
 
 def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     """Deduplicated within a file, then the two closest of each file, ties by order: the policy's own steps."""
-    passages = [fill(Passage, one, text=f"{one.start_line}-{one.end_line}") for one in citations]
+    passages = [fill(Passage, citation, text=f"{citation.start_line}-{citation.end_line}") for citation in citations]
     every = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
-    kept = {passage.number for passage in apply_policy(passages, every).kept}
-    return tuple(one for one in citations if one.number in kept)
+    numbers = {passage.number for passage in apply_policy(passages, every).kept}
+    return tuple(citation for citation in citations if citation.number in numbers)
 
 
 # --- search --------------------------------------------------------------------------------------------------------
@@ -227,42 +227,42 @@ class FacetValue(Struct, frozen=True):
 Facets = dict[str, list[FacetValue]]
 
 
-def search_address(asked: Mapping[str, str], **changes: object) -> str:
+def search_address(parameters: Mapping[str, str], **changes: object) -> str:
     """The address of a search, with only the parameters that were chosen."""
-    query = {name: value for name, value in (dict(asked) | changes).items() if value}
+    query = {name: value for name, value in (dict(parameters) | changes).items() if value}
     query.pop("panel", None)
     return f"/?{urlencode(query)}"
 
 
-def facets_of(hits: Sequence[Hit], asked: Mapping[str, str]) -> Facets:
+def facets_of(hits: Sequence[Hit], parameters: Mapping[str, str]) -> Facets:
     """How the results are distributed, each value with the search it narrows to."""
     columns = {
         "kind": [hit.kind.value for hit in hits],
         "language": [hit.language for hit in hits],
         "symbol": [hit.symbol_kind if hit.symbol else "" for hit in hits],
     }
-    return folder_facets(hits, asked) | {
+    return folder_facets(hits, parameters) | {
         name.capitalize(): values
         for name, column in columns.items()
-        if len(values := _facet(name, column, asked)) > 1 or asked.get(name)
+        if len(values := _facet(name, column, parameters)) > 1 or parameters.get(name)
     }
 
 
-def folder_facets(found: Sequence[Hit | Match], asked: Mapping[str, str]) -> Facets:
+def folder_facets(results: Sequence[Hit | Match], parameters: Mapping[str, str]) -> Facets:
     """By folder, one level below the chosen one."""
-    below = asked.get("folder", "").strip("/")
+    below = parameters.get("folder", "").strip("/")
     start = f"{below}/" if below else ""
-    inside = [one.path.removeprefix(start).partition("/") for one in found]
-    values = _facet("folder", [start + first if slash else "" for first, slash, _ in inside], asked)
+    inside = [result.path.removeprefix(start).partition("/") for result in results]
+    values = _facet("folder", [start + first if slash else "" for first, slash, _ in inside], parameters)
     return {"Folder": values} if values else {}
 
 
-def _facet(name: str, column: Sequence[str], asked: Mapping[str, str]) -> list[FacetValue]:
-    chosen = asked.get(name, "").strip("/")
+def _facet(name: str, column: Sequence[str], parameters: Mapping[str, str]) -> list[FacetValue]:
+    chosen = parameters.get(name, "").strip("/")
     outer = chosen.rpartition("/")[0] if name == "folder" else ""
-    away = [FacetValue(chosen, len(column), True, search_address(asked, n="", **{name: outer}))] if chosen else []
+    away = [FacetValue(chosen, len(column), True, search_address(parameters, n="", **{name: outer}))] if chosen else []
     return away + [
-        FacetValue(value, count, False, search_address(asked, n="", **{name: value}))
+        FacetValue(value, count, False, search_address(parameters, n="", **{name: value}))
         for value, count in Counter(filter(None, column)).most_common(FACET_VALUES)
         if value != chosen
     ]
@@ -427,15 +427,16 @@ def lines_address(root: str, path: str, start: int, end: int, symbol: str = "") 
 
 
 def citation_links(citations: Sequence[Citation]) -> dict[int, str]:
-    return {one.number: citation_address(one) for one in citations}
+    return {citation.number: citation_address(citation) for citation in citations}
 
 
-def citation_address(one: Citation) -> str:
+def citation_address(citation: Citation) -> str:
     """Where a citation opens beside the page: lines of a file, or a section of a document."""
-    if not one.collection:
-        return lines_address(one.root, one.path, one.start_line, one.end_line, one.symbol)
-    section = one.section.rpartition(CRUMB)[2]
-    return f"/ui/document?{urlencode({'collection': one.collection, 'document': one.path, 'section': section})}"
+    if not citation.collection:
+        return lines_address(citation.root, citation.path, citation.start_line, citation.end_line, citation.symbol)
+    section = citation.section.rpartition(CRUMB)[2]
+    query = {"collection": citation.collection, "document": citation.path, "section": section}
+    return f"/ui/document?{urlencode(query)}"
 
 
 # --- a visit ---------------------------------------------------------------------------------------------------------

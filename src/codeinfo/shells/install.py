@@ -145,7 +145,7 @@ class Record:
         self._write({**self._read(), str(path): inserted})
 
     def forget(self, path: Path) -> None:
-        self._write({known: text for known, text in self._read().items() if known != str(path)})
+        self._write({other: text for other, text in self._read().items() if other != str(path)})
 
     def _read(self) -> dict[str, str]:
         return decode_stored(self._path.read_bytes() if self._path.exists() else None, dict[str, str]) or {}
@@ -200,14 +200,14 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
     changes = [_try_plan(one, places, lambda c: _plan_addition(c, places, record, command, eager)) for one in clients]
     advice = [*_plan_instructions(clients)] if request.instructions else []
     if request.skill:
-        skills = {one.name: places.home / one.skills / SERVER / "SKILL.md" for one in clients if one.skills}
+        skills = {client.name: places.home / client.skills / SERVER / "SKILL.md" for client in clients if client.skills}
         advice += [_plan_own_file(name, path, SKILL, record) for name, path in skills.items()]
     if request.plugin:
         folder = Path(os.path.abspath(os.path.expanduser(request.plugin)))
         files = plugin_files(command, eager)
         advice += [_plan_own_file("plugin", folder / name, text, record) for name, text in files.items()]
-    known = ", ".join(client.name for client in CLIENTS)
-    notes = [] if clients else [f"no client was found on this machine; name one with --agent: {known}"]
+    choices = ", ".join(client.name for client in CLIENTS)
+    notes = [] if clients else [f"no client was found on this machine; name one with --agent: {choices}"]
     if request.plugin:
         notes.append(f"try the plugin with `claude --plugin-dir {folder}`")
     if request.skill and not any(client.skills for client in clients):
@@ -224,10 +224,10 @@ def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
     record = Record(engine.config.paths.data_dir)
     clients = _choose(request.agents, lambda client: client.file(places).exists())
     changes = [_try_plan(client, places, lambda c: _plan_uninstall(c, places, record)) for client in clients]
-    own = {client.file(places): client for client in CLIENTS}
-    wanted = {places.home / client.skills for client in clients if client.skills} if request.agents else None
+    client_of = {client.file(places): client for client in CLIENTS}
+    skill_folders = {places.home / client.skills for client in clients if client.skills} if request.agents else None
     for path in record.paths():
-        if path not in own and (wanted is None or path.parent.parent in wanted):
+        if path not in client_of and (skill_folders is None or path.parent.parent in skill_folders):
             changes.append(_plan_removal("instructions" if path.parent.name != SERVER else "skill", path, record))
     notes = () if changes else ("no client has CodeInfo: there is nothing to remove",)
     return InstallReport(_apply_plans(changes, record, request.dry_run), request.dry_run, notes)
@@ -252,13 +252,13 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
     path = client.file(places)
     entry = {**client.entry(command), **(client.eager if eager else {})}
     before = _text(path)
-    text, known = before or "", _read_entry(client, before or "", path)
-    if known == entry:
+    text, current = before or "", _read_entry(client, before or "", path)
+    if current == entry:
         return Plan(client.name, path, "unchanged")
-    if known is not None and not record.inserted_text(path):
-        detail = f"it already has another server {SERVER}: {json.dumps(known)}"
+    if current is not None and not record.inserted_text(path):
+        detail = f"it already has another server {SERVER}: {json.dumps(current)}"
         return Plan(client.name, path, "kept", detail=detail)
-    if known is not None:
+    if current is not None:
         text = _cut_entry(client, text, record.inserted_text(path))
     insertion = toml_insertion if client.format == "toml" else json_insertion
     at, inserted = insertion(text, client.key, entry)
@@ -269,7 +269,7 @@ def _plan_addition(client: Client, places: Places, record: Record, command: Sequ
         written = None
     if written != entry:
         raise UsageError(f"{client.key} has a format that does not allow adding to it", "Add the server by hand")
-    return Plan(client.name, path, "added" if known is None else "updated", before, after, inserted)
+    return Plan(client.name, path, "added" if current is None else "updated", before, after, inserted)
 
 
 def _plan_uninstall(client: Client, places: Places, record: Record) -> Plan:
@@ -362,21 +362,21 @@ def _write(plan: Plan, record: Record) -> None:
 
 def _make_folders(folder: Path, record: Record) -> None:
     """Created folders are recorded, so that they can be removed."""
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        record.keep(one, MADE_FOLDER)
+    for parent in missing:
+        record.keep(parent, MADE_FOLDER)
 
 
 def _remove_folders(folder: Path, record: Record) -> None:
-    for one in (folder, *folder.parents):
-        if record.inserted_text(one) != MADE_FOLDER:
+    for parent in (folder, *folder.parents):
+        if record.inserted_text(parent) != MADE_FOLDER:
             return
         try:
-            one.rmdir()
+            parent.rmdir()
         except OSError:
             return  # other files are in it by now
-        record.forget(one)
+        record.forget(parent)
 
 
 def _diff(plan: Plan) -> str:
@@ -389,11 +389,11 @@ def _diff(plan: Plan) -> str:
 
 
 def _choose(names: Sequence[str], there: Callable[[Client], bool]) -> list[Client]:
-    known = {client.name: client for client in CLIENTS}
+    by_name = {client.name: client for client in CLIENTS}
     for name in names:
-        if name not in known:
-            raise NotFound(f"no client is called {name}", f"Known: {', '.join(known)}")
-    return [known[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
+        if name not in by_name:
+            raise NotFound(f"no client is called {name}", f"Known: {', '.join(by_name)}")
+    return [by_name[name] for name in dict.fromkeys(names)] if names else [c for c in CLIENTS if there(c)]
 
 
 def _try_plan(client: Client, places: Places, plan: Callable[[Client], Plan]) -> Plan:
@@ -477,9 +477,9 @@ def _members(strict: str, brace: int) -> dict[str, Member]:
 
 
 def _skip(strict: str, at: int) -> int:
-    found = _BETWEEN.match(strict, at)
-    assert found is not None
-    return found.end()
+    match = _BETWEEN.match(strict, at)
+    assert match is not None
+    return match.end()
 
 
 def json_insertion(text: str, key: str, entry: Mapping[str, Any]) -> tuple[int, str]:
@@ -508,8 +508,8 @@ def _newline(text: str) -> str:
 
 
 def _indent(text: str) -> str:
-    found = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
-    return found.group(1) if found and not found.group(1).startswith(" " * 9) else "  "
+    match = re.search(r"^([ \t]+)\S", text, re.MULTILINE)
+    return match.group(1) if match and not match.group(1).startswith(" " * 9) else "  "
 
 
 def json_without(text: str, key: str) -> str:

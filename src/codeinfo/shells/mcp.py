@@ -123,16 +123,16 @@ class Service:
             log.info("not warmed up: %s", error)  # the first call will say so with its own error
 
     async def call_tool(self, exchange: Exchange) -> Result:
-        asked, offered = exchange.message.read(ToolCall), self._offered_tools(exchange.sets)
-        if (tool := offered.get(asked.name)) is None:
-            if hidden := self._choose_tools(exchange.sets).get(asked.name):
+        request, offered = exchange.message.read(ToolCall), self._offered_tools(exchange.sets)
+        if (tool := offered.get(request.name)) is None:
+            if hidden := self._choose_tools(exchange.sets).get(request.name):
                 error = refusal_of(hidden.operation)
                 raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code})
-            known = ", ".join(offered)
-            raise ProtocolError(INVALID_PARAMS, f"unknown tool {asked.name}; this server offers: {known}")
+            names = ", ".join(offered)
+            raise ProtocolError(INVALID_PARAMS, f"unknown tool {request.name}; this server offers: {names}")
         started = time.perf_counter()
         try:
-            work = partial(self.perform, tool, asked.arguments or {}, offered=offered.values())
+            work = partial(self.perform, tool, request.arguments or {}, offered=offered.values())
             reply = await self._dispatcher.run(work, report=exchange.report, computes=tool.computes)
         except CodeInfoError as error:
             log.debug("%s failed: %s", tool.name, error)
@@ -150,8 +150,8 @@ class Service:
         names tools that are `offered`."""
         values, operation = dispatch.check(tool.arguments(), arguments), OPERATIONS[tool.operation]
         cursor = values.pop("cursor", "")
-        asked = tool.make_request(values, values.pop(tool.project.name, "") if tool.project else "")
-        with self._dispatcher.begin(operation, asked, "mcp", tool.name) as (engine, request):
+        unplaced = tool.make_request(values, values.pop(tool.project.name, "") if tool.project else "")
+        with self._dispatcher.begin(operation, unplaced, "mcp", tool.name) as (engine, request):
             result = tool.run(engine, request, call)
             reply = as_json(tool.make_reply(result, values), lambda step: call_of(step, offered))
             project = dispatch.named_project(request) if tool.project and operation.shows_project else None
@@ -191,19 +191,20 @@ class Service:
         return {"prompts": [row.describe() for row in PROMPTS]}
 
     async def get_prompt(self, exchange: Exchange) -> Result:
-        asked = exchange.message.read(PromptGet)
-        row = next((row for row in PROMPTS if row.name == asked.name), None)
-        given = (asked.arguments or {}).get(row.argument) if row else None
+        request = exchange.message.read(PromptGet)
+        row = next((row for row in PROMPTS if row.name == request.name), None)
+        given = (request.arguments or {}).get(row.argument) if row else None
         if row is None or not given:
-            known = ", ".join(f"{row.name}({row.argument})" for row in PROMPTS)
-            raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {known}")
+            prompts = ", ".join(f"{row.name}({row.argument})" for row in PROMPTS)
+            raise ProtocolError(INVALID_PARAMS, f"no such prompt, or its argument is missing; prompts: {prompts}")
         content = {"type": "text", "text": row.text.replace("{" + row.argument + "}", given)}
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
 
 
-def is_offered_to_all(one: Operation) -> bool:
+def is_offered_to_all(operation: Operation) -> bool:
     """Whether clients over the network have its tool: not if it looks at files that they name without a project."""
-    return one.is_served and not (field_naming(FILE, one.request) and not field_naming(PROJECT, one.request))
+    request = operation.request
+    return operation.is_served and not (field_naming(FILE, request) and not field_naming(PROJECT, request))
 
 
 def report_failure(tool: Tool, error: CodeInfoError, offered: Collection[Tool]) -> Result:
@@ -350,10 +351,10 @@ class SharedServer:
         """A session with the tools the client asks for; None if it was refused or has gone."""
         if (received := receive_client(relay)) is None:
             return None
-        wanted, journal, source, sink = received
+        hello, journal, source, sink = received
         try:
-            config = Config.load(self._flags, cwd=Path(wanted["folder"]))
-            service = make_service(config, choose_tools(wanted["tools"].split(",")), self.lease, wanted["folder"])
+            config = Config.load(self._flags, cwd=Path(hello["folder"]))
+            service = make_service(config, choose_tools(hello["tools"].split(",")), self.lease, hello["folder"])
             relay.sendall(b"{}\n")
         except (CodeInfoError, OSError) as error:
             source.close()
@@ -399,14 +400,15 @@ def codebase_context(engine: Engine, call: Call, projects: dispatch.Projects) ->
     """The working folder's project on one page, as Markdown."""
     from codeinfo.knowledge.patterns import advice_line  # imported late: few clients read it
 
-    found = engine.code.map(projects.place(MapRequest()), call.progress)
-    languages = ", ".join(f"{name} {count}" for name, count in list(found.languages.items())[:LISTED])
+    code_map = engine.code.map(projects.place(MapRequest()), call.progress)
+    languages = ", ".join(f"{name} {count}" for name, count in list(code_map.languages.items())[:LISTED])
+    name = code_map.root.rpartition("/")[2]
     parts = [
-        f"# {found.root.rpartition('/')[2]}\n\n{found.files} files ({languages}), {found.cycles} import cycles.",
-        *_section("Entry points", [file.path for file in found.entry_points]),
-        *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in found.hubs]),
-        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in found.interfaces]),
-        *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in found.hotspots]),
+        f"# {name}\n\n{code_map.files} files ({languages}), {code_map.cycles} import cycles.",
+        *_section("Entry points", [file.path for file in code_map.entry_points]),
+        *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in code_map.hubs]),
+        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in code_map.interfaces]),
+        *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in code_map.hotspots]),
     ]
     try:
         report = engine.knowledge.patterns(projects.place(PatternsRequest()), call.progress)

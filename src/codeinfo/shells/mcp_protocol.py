@@ -182,8 +182,8 @@ Methods = Mapping[str, Method]
 
 
 async def _introduce(exchange: Exchange) -> Result:
-    wanted = exchange.message.read(Introduction).protocol_version
-    version = wanted if wanted in HANDSHAKES else HANDSHAKES[-1]
+    requested = exchange.message.read(Introduction).protocol_version
+    version = requested if requested in HANDSHAKES else HANDSHAKES[-1]
     return {"protocolVersion": version, "serverInfo": SERVER_INFO, **_OFFERED}
 
 
@@ -243,8 +243,8 @@ def check_envelope(message: Message, headers: Mapping[str, str] | None = None) -
 
 
 def _unsupported_version(version: Any) -> ProtocolError:
-    known = {"supported": [STATELESS], "requested": str(version)}
-    return ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", known)
+    versions = {"supported": [STATELESS], "requested": str(version)}
+    return ProtocolError(UNSUPPORTED_VERSION, f"Unsupported protocol version: {version}", versions)
 
 
 def _header_value(value: str | None) -> str | None:

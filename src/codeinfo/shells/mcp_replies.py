@@ -137,25 +137,25 @@ class CodebaseSearch(Shape, frozen=True):
     total: int | None = None  # lines that match, those not shown included
 
     @classmethod
-    def of(cls, result: SearchResult | GrepResult, wanted: bool | None = None, /) -> Self:
-        """With `wanted` snippets all results are shown in full; otherwise the first ones, and only location and
+    def of(cls, result: SearchResult | GrepResult, snippets: bool | None = None, /) -> Self:
+        """With `snippets` all results are shown in full; otherwise the first ones, and only location and
         summary of the rest."""
         if isinstance(result, GrepResult):
             sure, lines = SearchQuality("ok", 1.0, 0), tuple(map(MatchedLine.of, result.matches))
             return cls("success", sure, (), notes=result.notes, matches=lines, total=result.total)
         hint = result.quality.hint or "; ".join(result.quality.reasons)
         codes = [getattr(note, "code", "") for note in result.notes]
-        found = fill(
+        search = fill(
             cls,
             result,
             status="indexing" if INDEXING in codes else "success",
             search_quality=fill(SearchQuality, result.quality, token_estimate=0, hint=hint),
-            results=tuple(_code_result(hit, place, wanted) for place, hit in enumerate(result.hits)),
+            results=tuple(_code_result(hit, place, snippets) for place, hit in enumerate(result.hits)),
             preflight=result.preflight and Preflight.of(result.preflight),
             related_memories=result.memories,
-            notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if wanted or code != NO_TRENDS),
+            notes=tuple(note for note, code in zip(result.notes, codes, strict=True) if snippets or code != NO_TRENDS),
         )
-        return found if wanted else found.within_budget()
+        return search if snippets else search.within_budget()
 
     def within_budget(self) -> Self:
         """Without the last snippets: ten results cost a known number of tokens."""
@@ -172,12 +172,12 @@ def _tokens(value: object) -> int:
     return estimate_tokens(dumps_plain(as_json(value), compact=True))
 
 
-def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
-    context, whole = hit.context or HitContext(), wanted is True or place < SHOWN_WHOLE
+def _code_result(hit: Hit, place: int, snippets: bool | None) -> CodeResult:
+    context, whole = hit.context or HitContext(), snippets is True or place < SHOWN_WHOLE
     summary = hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language
     shown = CodeResult(
         file=f"{hit.path}:{hit.start_line}-{hit.end_line}",
-        summary=summary if wanted or len(summary) <= SUMMARY_CHARS else f"{summary[:SUMMARY_CHARS]}…",
+        summary=summary if snippets or len(summary) <= SUMMARY_CHARS else f"{summary[:SUMMARY_CHARS]}…",
         score=round(hit.score, 2),
         type=":".join(filter(None, (context.type or hit.symbol_kind, context.layer))),
         trend=context.trend,
@@ -187,13 +187,13 @@ def _code_result(hit: Hit, place: int, wanted: bool | None) -> CodeResult:
         return shown
     related = Relationships.of(context)
     hints = Hints(callers=context.callers[:CALLERS])
-    if wanted:
+    if snippets:
         hints = fill(Hints, context, more=tuple(f"{hit.path}:{first}-{last}" for first, last in hit.more))
     return replace(
         shown,
         relationships=related if related != Relationships(0, False) else None,
         hints=hints if hints != Hints() else None,
-        snippet="" if wanted is False else _snippet(hit, len(hit.text) if wanted else SNIPPET_CHARS),
+        snippet="" if snippets is False else _snippet(hit, len(hit.text) if snippets else SNIPPET_CHARS),
     )
 
 
@@ -225,18 +225,18 @@ class Explored(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: Exploration, /) -> Self:
+    def of(cls, result: Exploration, /) -> Self:
         listed = tuple(
-            f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in found.definitions
+            f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in result.definitions
         )
-        definitions = listed if found.kind == "file" or len(listed) > 1 else ()
-        memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in found.memories)
-        return fill(cls, found, definitions=definitions, memories=memories)
+        definitions = listed if result.kind == "file" or len(listed) > 1 else ()
+        memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in result.memories)
+        return fill(cls, result, definitions=definitions, memories=memories)
 
 
 def list_hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
-    found = result.matches if isinstance(result, GrepResult) else result.hits
-    return (f"{one.root}/{one.path}" for one in found)
+    hits = result.matches if isinstance(result, GrepResult) else result.hits
+    return (f"{hit.root}/{hit.path}" for hit in hits)
 
 
 # --- references, memory, status ------------------------------------------------------------------------------------
@@ -294,8 +294,8 @@ class IndexingStatus(Shape, frozen=True):
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, found: tuple[StatusReport, Any], /) -> Self:
-        report, running = found
+    def of(cls, state: tuple[StatusReport, Any], /) -> Self:
+        report, running = state
         index = report.indexes[0]
         return fill(
             cls,
@@ -409,8 +409,8 @@ class ListedAgents(Shape, frozen=True):
     agents: tuple[ListedAgent, ...]
 
     @classmethod
-    def of(cls, found: AgentList, /) -> Self:
-        return cls(tuple(fill(ListedAgent, one, disabled=bool(one.problem)) for one in found.agents))
+    def of(cls, listing: AgentList, /) -> Self:
+        return cls(tuple(fill(ListedAgent, agent, disabled=bool(agent.problem)) for agent in listing.agents))
 
 
 class DocumentResults(Shape, frozen=True):
@@ -420,8 +420,8 @@ class DocumentResults(Shape, frozen=True):
 
     @classmethod
     def of(cls, response: DocsSearchResponse, /) -> Self:
-        (found,) = response.searches  # one query, one search
-        return fill(cls, found, notes=response.notes)
+        (search,) = response.searches  # one query, one search
+        return fill(cls, search, notes=response.notes)
 
 
 # --- the budget ----------------------------------------------------------------------------------------------------
@@ -473,8 +473,8 @@ def _cut(reply: Reply, limit: int) -> tuple[Reply, dict[str, int]]:
         if not sizes:
             return {name: _shrink(value, limit // max(len(reply), 1)) for name, value in reply.items()}, places
         name = max(sizes, key=lambda name: sizes[name])
-        kept = _count_fitting(reply[name], max(sizes[name] - excess, 0))
-        reply[name], places[name] = reply[name][:kept], kept
+        count = _count_fitting(reply[name], max(sizes[name] - excess, 0))
+        reply[name], places[name] = reply[name][:count], count
     return reply, places
 
 
@@ -482,13 +482,13 @@ def _count_fitting(value: Any, room: int) -> int:
     """How many elements of a list, or characters of a text, fit; at least one, or no page would ever end."""
     if isinstance(value, str):
         return max(min(room - 2, len(value) - 1), 1)
-    used, kept = 2, 0
+    used, count = 2, 0
     for element in value:
         used += size(element) + 1
         if used > room:
             break
-        kept += 1
-    return max(min(kept, len(value) - 1), 1)
+        count += 1
+    return max(min(count, len(value) - 1), 1)
 
 
 def _shrink(value: Any, limit: int) -> Any:

@@ -72,8 +72,8 @@ class Tool(Struct, frozen=True):
         return input_schema(self.arguments())
 
     def output_schema(self) -> Schema:
-        is_plain, one = self.project is not None and not self.codes, OPERATIONS[self.operation]
-        schema = output_schema(self.reply or one.result, reflects_schema(one) if is_plain else None)
+        is_plain, operation = self.project is not None and not self.codes, OPERATIONS[self.operation]
+        schema = output_schema(self.reply or operation.result, reflects_schema(operation) if is_plain else None)
         return camel_schema(schema) if self.camel else schema
 
     def make_request(self, values: Values, project: str) -> Any:
@@ -104,28 +104,28 @@ def derive_tool(
     only: tuple[str, ...] = (),
     *,
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
-    own: Mapping[str, Input] = MappingProxyType({}),
+    replaced: Mapping[str, Input] = MappingProxyType({}),
     **more: Any,
 ) -> Tool:
     """A tool whose arguments are fields of the request. `only` are those that become arguments; `names` are a
-    field's names, the first one shown; `own` are arguments that take a field's place."""
+    field's names, the first one shown; `replaced` are arguments that take a field's place."""
     fields = (item for item in inputs_of(OPERATIONS[operation].request) if item.name in only)
-    arguments = {**rename_inputs(fields, names), **own}
+    arguments = {**rename_inputs(fields, names), **replaced}
     field_of = {argument.name: field for field, argument in arguments.items()}
     return Tool(name, operation, description, tuple(arguments.values()), renamed=field_of, **more)
 
 
 def call_of(step: Step, tools: Collection[Tool]) -> str:
     """A next step as a tool call with arguments; as a command if none of these tools can do it."""
-    one = OPERATIONS[step.operation]
-    wanted, folder = one.fields_of(step), field_naming(PROJECT, one.request)
+    operation = OPERATIONS[step.operation]
+    fields, folder = operation.fields_of(step), field_naming(PROJECT, operation.request)
     for tool in tools:
         inputs = {tool.renamed.get(item.name, item.name): item for item in tool.inputs}
         inputs |= {folder: tool.project} if tool.project else {}
-        if tool.operation == step.operation and wanted.keys() <= inputs.keys():
-            return f"{tool.name}({', '.join(_argument(inputs[field], value) for field, value in wanted.items())})"
-    if step.operation in EXPLORED and len(wanted) == 1 and any(tool.operation == "explore" for tool in tools):
-        return call_of(Step("explore", tuple(wanted.values())), tools)
+        if tool.operation == step.operation and fields.keys() <= inputs.keys():
+            return f"{tool.name}({', '.join(_argument(inputs[field], value) for field, value in fields.items())})"
+    if step.operation in EXPLORED and len(fields) == 1 and any(tool.operation == "explore" for tool in tools):
+        return call_of(Step("explore", tuple(fields.values())), tools)
     return step.command()
 
 
@@ -138,29 +138,31 @@ def fill_request(request: type[Asked], values: Values, project: str) -> Asked:
     """A request for a project, "" being the working folder. One value is enough for a list."""
     given = values | ({field_naming(PROJECT, request): project} if project else {})
     lists = {item.name for item in inputs_of(request) if item.is_list}
-    return request(**{name: (one,) if name in lists and isinstance(one, str) else one for name, one in given.items()})
+    single = {name: (value,) for name, value in given.items() if name in lists and isinstance(value, str)}
+    return request(**given | single)
 
 
-def plain_tool(one: Operation) -> Tool:
+def plain_tool(operation: Operation) -> Tool:
     """A tool derived from an operation. The field that names the folder becomes `project`."""
-    folder = field_naming(PROJECT, one.request)
-    inputs = tuple(item for item in inputs_of(one.request) if item.name != folder)
+    folder = field_naming(PROJECT, operation.request)
+    inputs = tuple(item for item in inputs_of(operation.request) if item.name != folder)
     return Tool(
-        name=one.name.replace(" ", "_").replace("-", "_"),
-        operation=one.name,
-        description=" ".join(part for part in (one.summary, one.help) if part),
+        name=operation.name.replace(" ", "_").replace("-", "_"),
+        operation=operation.name,
+        description=" ".join(part for part in (operation.summary, operation.help) if part),
         inputs=inputs,
         project=PROJECT_INPUT if folder else None,
-        open_world=one.group == "answers" or one.name in ("docs add", "docs sync"),
+        open_world=operation.group == "answers" or operation.name in ("docs add", "docs sync"),
     )
 
 
 def describe_tool(tool: Tool) -> dict[str, Any]:
-    one = OPERATIONS[tool.operation]
+    row = OPERATIONS[tool.operation]
+    removes = row.removes or bool(row.confirm)
     hints = {
-        "readOnlyHint": one.read_only and one.name != "index",  # an index is derived data, but it is written
-        "destructiveHint": one.removes or bool(one.confirm),
-        "idempotentHint": one.read_only or one.removes or bool(one.confirm) or one.name in ("remember", "docs sync"),
+        "readOnlyHint": row.read_only and row.name != "index",  # an index is derived data, but it is written
+        "destructiveHint": removes,
+        "idempotentHint": row.read_only or removes or row.name in ("remember", "docs sync"),
         "openWorldHint": tool.open_world,
     }
     shown = {"name": tool.name, "description": tool.description, "inputSchema": tool.input_schema()}
@@ -176,12 +178,12 @@ class Reingest(Struct, frozen=True):
 
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
     """Only a repository that is indexed, and not being indexed right now."""
-    wanted = request.source
-    known = engine.searches.projects().projects
-    root = next((one.root for one in known if wanted in (one.name, one.root)), "")
+    source = request.source
+    projects = engine.searches.projects().projects
+    root = next((project.root for project in projects if source in (project.name, project.root)), "")
     if not root:
-        names = ", ".join(one.name for one in known) or "none"
-        raise NotFound(f"no repository {wanted} is indexed", f"Known: {names}")
+        names = ", ".join(project.name for project in projects) or "none"
+        raise NotFound(f"no repository {source} is indexed", f"Known: {names}")
     if engine.index_progress(root) is not None:
         raise Busy(f"{root} is being indexed", "Try again when it is done")
     return engine.index(search.IndexRequest((root,)), call.progress)
@@ -215,12 +217,16 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
     mode, purpose = values.get("mode", "ranked"), values.get("intent", "explore")
     filters = values.get("filters", {})
     if mode == "ranked":
-        asked = {"limit": values.get("limit", 10), "purpose": "" if purpose == "explore" else purpose, "context": True}
-        return fill_request(search.SearchRequest, {"query": values["query"], **asked, **filters}, project)
+        options = {
+            "limit": values.get("limit", 10),
+            "purpose": "" if purpose == "explore" else purpose,
+            "context": True,
+        }
+        return fill_request(search.SearchRequest, {"query": values["query"], **options, **filters}, project)
     if purpose != "explore":
         raise UsageError(f"intent {purpose} needs mode ranked", "Leave out one of the two")
-    asked = {"limit": values.get("limit", 100), "regex": mode == "regex"}
-    return fill_request(search.GrepRequest, {"pattern": values["query"], **asked, **filters}, project)
+    options = {"limit": values.get("limit", 100), "regex": mode == "regex"}
+    return fill_request(search.GrepRequest, {"pattern": values["query"], **options, **filters}, project)
 
 
 def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
@@ -419,7 +425,7 @@ IN_SETS["agents"] = (
         "Have an agent of list_agents look into a folder and answer an instruction. It reads and changes nothing.",
         only=("agent", "instruction", "conversation"),
         names={"agent": ("agentName",), "conversation": ("conversationId",)},
-        own={"instruction": Input("instruction", "What it should do.", required=True)},
+        replaced={"instruction": Input("instruction", "What it should do.", required=True)},
         project=Input("working_folder", "The folder it works on."),
         reply=replies.AgentAnswer,
         **_answering,
@@ -442,7 +448,7 @@ _DOCUMENT = ("collection", "document")
 def _document_search(name: str, description: str, query: Input, **more: Any) -> Tool:
     only = ("queries", "collections", "limit", "max_distance", "hybrid", "rerank")
     names = {"max_distance": ("maxDistance",), "hybrid": ("hybridSearch",)}
-    return derive_tool(name, "docs search", description, only, names=names, own={"queries": query}, **more)
+    return derive_tool(name, "docs search", description, only, names=names, replaced={"queries": query}, **more)
 
 
 def _ast(name: str, operation: str, description: str, *only: str) -> Tool:
@@ -459,7 +465,7 @@ IN_SETS["docs"] = (
         "docs list",
         "The documents of one collection.",
         ("collections",),
-        own={"collections": Input("collection", "A collection, by its name or id.", required=True)},
+        replaced={"collections": Input("collection", "A collection, by its name or id.", required=True)},
     ),
     _document_search(
         "documents_search",
@@ -530,27 +536,27 @@ TOOLS = tuple({tool.name: tool for tools in IN_SETS.values() for tool in tools}.
 
 def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     """The tools of these sets, or with these names."""
-    wanted = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
-    found: dict[str, Tool] = {}
-    for name in wanted:
+    chosen = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
+    tools: dict[str, Tool] = {}
+    for name in chosen:
         if name == "all":
-            found |= {tool.name: tool for tool in _one_of_each()}
+            tools |= {tool.name: tool for tool in _one_of_each()}
         elif name in SETS:
-            found |= {tool.name: tool for tool in IN_SETS[name]}
+            tools |= {tool.name: tool for tool in IN_SETS[name]}
         elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
-            found[name] = tool
+            tools[name] = tool
         else:
             raise UsageError(f"no set of tools is called {name}", f"Sets: {', '.join(SETS)}; or a tool's name")
-    return tuple(found.values())
+    return tuple(tools.values())
 
 
 def _one_of_each() -> Iterable[Tool]:
     """One tool per operation: the one with its own description, if there is one. Tools named as in other servers are
     left to their set."""
-    own = [tool for tool in TOOLS if tool not in IN_SETS["compat"]]
-    described = {tool.operation for tool in own}
-    return (*own, *(tool for tool in _plain_tools() if tool.operation not in described))
+    described_tools = [tool for tool in TOOLS if tool not in IN_SETS["compat"]]
+    described = {tool.operation for tool in described_tools}
+    return (*described_tools, *(tool for tool in _plain_tools() if tool.operation not in described))
 
 
 def _plain_tools() -> Iterable[Tool]:
-    return (plain_tool(one) for name, one in OPERATIONS.items() if one.group != "local")
+    return (plain_tool(operation) for name, operation in OPERATIONS.items() if operation.group != "local")

@@ -74,7 +74,7 @@ class Picker:
         self._engine = engine
         self._request = request
         self._query = request.query
-        self._found: SearchResult | None = None
+        self._result: SearchResult | None = None
         self._chosen = 0
         self._problem = ""
 
@@ -99,7 +99,7 @@ class Picker:
 
     @property
     def _hits(self) -> tuple[Hit, ...]:
-        return self._found.hits if self._found else ()
+        return self._result.hits if self._result else ()
 
     def _edit(self, key: str) -> None:
         if key in ("\x7f", "\x08"):
@@ -112,12 +112,12 @@ class Picker:
             self._query += key
 
     def _search(self) -> None:
-        if self._found is not None and self._found.query == self._query:
+        if self._result is not None and self._result.query == self._query:
             return
-        self._chosen, self._found, self._problem = 0, None, ""
+        self._chosen, self._result, self._problem = 0, None, ""
         if self._query.strip():
             try:
-                self._found = self._engine.search(replace(self._request, query=self._query))
+                self._result = self._engine.search(replace(self._request, query=self._query))
             except CodeInfoError as error:
                 self._problem = str(error)
 
@@ -127,7 +127,7 @@ class Picker:
         out = Output(screen, colour=not refuses_colour())
         out.width = size.columns
         out.exactly(("> ", "bold"), *out.fit_spans([self._query], 2))
-        status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._found else HELP)
+        status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._result else HELP)
         out.exactly(("  " + out.cut(status, 2), "yellow" if self._problem else "dim"))
         listed = min(LISTED, max(3, size.lines // 3))
         first = max(0, self._chosen - listed + 1)
@@ -149,10 +149,10 @@ class Picker:
         out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
 
     def _text(self, hit: Hit, out: Output, rows: int) -> None:
-        wanted = query_words(self._query)
+        terms = query_words(self._query)
         lines = out.code(hit.text, hit.path)
-        for index in window(hit.text.splitlines(), wanted, rows)[:rows] if rows > 2 else ():
-            out.numbered_line(f"{hit.text_line + index:>5} │ ", mark_words(lines[index], wanted))
+        for index in window(hit.text.splitlines(), terms, rows)[:rows] if rows > 2 else ():
+            out.numbered_line(f"{hit.text_line + index:>5} │ ", mark_words(lines[index], terms))
 
 
 class _Screen(io.StringIO):

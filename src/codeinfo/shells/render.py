@@ -76,13 +76,13 @@ def register_table(kind: type, field: str, row_of: Callable[[Any], Sequence[Span
 
 @render.register
 def _search(result: SearchResult, out: Output) -> None:
-    wanted = query_words(result.query)
+    terms = query_words(result.query)
     for number, hit in enumerate(result.hits, 1):
         _heading(number, hit, out)
         if out.explain:
             _explain(hit, out)
         if hit.text:
-            _snippet(hit, wanted, out, None if out.whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
+            _snippet(hit, terms, out, None if out.whole else FIRST_LINES if number == 1 else SNIPPET_LINES)
     if result.suggestions:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
@@ -107,19 +107,19 @@ def _grep(result: search.GrepResult, out: Output) -> None:
                 symbol = match.symbol
                 out.line("    ", (symbol or "(outside any definition)", "magenta"))
             gutter, (start, end) = f"{match.line:>7}:{match.column:<4} │ ", match.span
-            found = match.text[start:end]
-            before = _fit_before(match.text[:start], found, out, len(gutter))
-            out.numbered_line(gutter, [before, (found, MARK), match.text[end:]])
+            matched = match.text[start:end]
+            before = _fit_before(match.text[:start], matched, out, len(gutter))
+            out.numbered_line(gutter, [before, (matched, MARK), match.text[end:]])
     counted = f"{quantity(result.total, 'line')} in {quantity(result.files, 'file')}"
     out.line((counted if result.total else "No line matches.", "bold"))
 
 
-def _fit_before(before: str, found: str, out: Output, used: int) -> str:
+def _fit_before(before: str, matched: str, out: Output, used: int) -> str:
     """The text before a match; only its end if the match would not fit into the line."""
     room = max(LEAST_COLUMN, out.width - used)
     before = clean(before)
     end = before[-(room // 3) :]
-    return before if cells(before) + cells(found) < room or end == before else f"…{end}"
+    return before if cells(before) + cells(matched) < room or end == before else f"…{end}"
 
 
 def query_words(query: str) -> set[str]:
@@ -134,8 +134,8 @@ def title_of(hit: Hit) -> str:
     return (hit.breadcrumb if hit.kind is FileKind.DOCS else "") or hit.symbol
 
 
-def near_lines(found: Hit | Dropped | Citation) -> str:
-    return f"{near_path(found.root, found.path)}:{found.start_line}-{found.end_line}"
+def near_lines(place: Hit | Dropped | Citation) -> str:
+    return f"{near_path(place.root, place.path)}:{place.start_line}-{place.end_line}"
 
 
 def _heading(number: int, hit: Hit, out: Output) -> None:
@@ -175,29 +175,30 @@ def _explain(hit: Hit, out: Output) -> None:
     out.table([((one.name, "blue"), f"{one.value:.4g}", effect) for one, effect in signals], indent=6)
 
 
-def _snippet(hit: Hit, wanted: set[str], out: Output, most: int | None) -> None:
+def _snippet(hit: Hit, terms: set[str], out: Output, most: int | None) -> None:
     lines = hit.text.splitlines()
     coloured = out.code(hit.text, hit.path)
     digits = max(LINE_DIGITS, len(str(hit.text_line + len(lines))))
-    shown = range(len(lines)) if most is None else window(lines, wanted, most, hit.symbol)
+    shown = range(len(lines)) if most is None else window(lines, terms, most, hit.symbol)
     previous = shown[0] - 1
     for index in shown:
         if index != previous + 1:
             out.line(" " * (digits + 2), ("⋮", "dim"))
         gutter = f"{hit.text_line + index:>{digits + 1}} │ "
-        out.numbered_line(gutter, mark_words(coloured[index], wanted), wraps=hit.kind is FileKind.DOCS)
+        out.numbered_line(gutter, mark_words(coloured[index], terms), wraps=hit.kind is FileKind.DOCS)
         previous = index
     out.line()
 
 
-def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES, symbol: str = "") -> list[int]:
+def window(lines: list[str], terms: set[str], most: int = SNIPPET_LINES, symbol: str = "") -> list[int]:
     """The lines to show: all of a short chunk, otherwise its head, which is the line that names the symbol or the first
     one, and the part with most of the query's words, or the lines from the head on if no line has more of them."""
     if len(lines) <= most:
         return list(range(len(lines)))
-    found = [{stem(line[start:end].lower()) for start, end in word_spans(line, wanted)} for line in lines]
-    lines_with = Counter(chain.from_iterable(found))
-    weights = [sum(1 / lines_with[word] for word in words) for words in found]  # a word of every line says little
+    terms_of_lines = [{stem(line[start:end].lower()) for start, end in word_spans(line, terms)} for line in lines]
+    lines_with = Counter(chain.from_iterable(terms_of_lines))
+    # A word of every line says little.
+    weights = [sum(1 / lines_with[word] for word in words) for words in terms_of_lines]
     named = re.compile(rf"\b{re.escape(symbol.rpartition('.')[2])}\b") if symbol else None
     head = next((at for at, line in enumerate(lines) if named and named.search(line)), 0)
 
@@ -222,17 +223,17 @@ def window(lines: list[str], wanted: set[str], most: int = SNIPPET_LINES, symbol
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[^\W\d_A-Za-z]+|\d+")  # those that names are made of
 
 
-def word_spans(line: str, wanted: set[str]) -> list[tuple[int, int]]:
+def word_spans(line: str, terms: set[str]) -> list[tuple[int, int]]:
     """Where the query's words stand, in any form: `parses` matches `parse`."""
-    stems = set(map(stem, wanted))
+    stems = set(map(stem, terms))
     return [match.span() for match in _WORD.finditer(line) if stem(match[0].lower()) in stems]
 
 
-def mark_words(line: Sequence[Span], wanted: set[str]) -> list[Span]:
+def mark_words(line: Sequence[Span], terms: set[str]) -> list[Span]:
     spans: list[Span] = []
     for text, style in pairs_of(line):
         rest = 0
-        for start, end in word_spans(text, wanted):
+        for start, end in word_spans(text, terms):
             spans += [(text[rest:start], style), (text[start:end], MARK)]
             rest = end
         spans.append((text[rest:], style))
@@ -333,10 +334,10 @@ def _merge_file_notes(notes: Sequence[str]) -> list[str]:
     """One line for all files with masked secrets, and one for invalid bytes: a large repository has many."""
     merged = list(notes)
     for expression, what in _FILE_NOTES:
-        found = [match for note in notes if (match := expression.fullmatch(note))]
-        if len(found) > 1:
+        matches = [match for note in notes if (match := expression.fullmatch(note))]
+        if len(matches) > 1:
             merged = [note for note in merged if not expression.fullmatch(note)]
-            merged.append(f"{sum(int(one[1]) for one in found)} {what} in {len(found)} files; --verbose lists them")
+            merged.append(f"{sum(int(one[1]) for one in matches)} {what} in {len(matches)} files; --verbose lists them")
     return merged
 
 
@@ -503,8 +504,8 @@ def _evaluation(result: search.EvalReport, out: Output) -> None:
     misses = [one for one in result.outcomes if not one.score.recall10]
     out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
-        found = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
-        out.table([(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, found, strict=True)])
+        places = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
+        out.table([(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, places, strict=True)])
     for verdict in result.verdicts:
         sign = "≤" if verdict.metric in LOWER_IS_BETTER else "≥"
         value = "not measured" if verdict.value is None else f"{verdict.value:.4f}"
@@ -512,12 +513,12 @@ def _evaluation(result: search.EvalReport, out: Output) -> None:
         out.line(f"gate {verdict.metric} {sign} {verdict.wanted:g}: {value}  ", state)
 
 
-def _comparison(found: search.Comparison, out: Output) -> None:
-    means = f"{found.metric} {found.old:.4f} → {found.new:.4f}: {found.difference:+.4f}"
-    span = f"95 %: {found.low:+.4f} to {found.high:+.4f}, p = {found.p_value:.4f}"
-    counts = f"{len(found.wins)} won, {len(found.losses)} lost, {found.ties} even"
-    out.line(("against ", "bold"), found.name, (f"  {means} ({span}), {counts}", "dim"))
-    for title, changes in (("largest gains", found.wins), ("largest losses", found.losses)):
+def _comparison(comparison: search.Comparison, out: Output) -> None:
+    means = f"{comparison.metric} {comparison.old:.4f} → {comparison.new:.4f}: {comparison.difference:+.4f}"
+    span = f"95 %: {comparison.low:+.4f} to {comparison.high:+.4f}, p = {comparison.p_value:.4f}"
+    counts = f"{len(comparison.wins)} won, {len(comparison.losses)} lost, {comparison.ties} even"
+    out.line(("against ", "bold"), comparison.name, (f"  {means} ({span}), {counts}", "dim"))
+    for title, changes in (("largest gains", comparison.wins), ("largest losses", comparison.losses)):
         if changes:
             out.line(f"  {title}")
             shown = changes if out.explain else changes[:CHANGES_SHOWN]

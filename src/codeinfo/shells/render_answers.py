@@ -123,10 +123,10 @@ def write_continuation(conversation: str, out: Output) -> None:
         out.line((f"to continue: --conversation {conversation}", "dim"))
 
 
-def _source(one: answers.Citation) -> tuple[Span, ...]:
-    place = near_path(one.opens) if one.opens else near_lines(one)
-    problem = one.problem and f"unverified: {one.problem}"
-    return (f"[{one.number}]", "dim"), (place, "cyan"), (one.section, "magenta"), (problem, "yellow")
+def _source(citation: answers.Citation) -> tuple[Span, ...]:
+    place = near_path(citation.opens) if citation.opens else near_lines(citation)
+    problem = citation.problem and f"unverified: {citation.problem}"
+    return (f"[{citation.number}]", "dim"), (place, "cyan"), (citation.section, "magenta"), (problem, "yellow")
 
 
 def render_trace(answer: answers.Answer, out: Output) -> None:
@@ -156,27 +156,29 @@ def _row_of_graded(item: answers.GradedItem) -> tuple[Span, ...]:
 
 
 @render.register
-def _providers(found: answers.ProviderList, out: Output) -> None:
-    width, room = (max((len(getattr(one, key)) for one in found.providers), default=0) for key in ("name", "base_url"))
-    for one in found.providers:
-        words = PROVIDER_STATES.get(one.state, one.state)
-        state: Span = (words, "green" if one.state == "ok" else "yellow" if one.configured else "dim")
-        used: Span = ("  used by ask", "magenta") if one.chosen else ""
-        out.line((one.name.ljust(width), "bold cyan"), f"  {one.base_url.ljust(room)}  ", state, used)
-        for model in one.models:
+def _providers(listing: answers.ProviderList, out: Output) -> None:
+    width = max((len(provider.name) for provider in listing.providers), default=0)
+    room = max((len(provider.base_url) for provider in listing.providers), default=0)
+    for provider in listing.providers:
+        words = PROVIDER_STATES.get(provider.state, provider.state)
+        state: Span = (words, "green" if provider.state == "ok" else "yellow" if provider.configured else "dim")
+        used: Span = ("  used by ask", "magenta") if provider.chosen else ""
+        out.line((provider.name.ljust(width), "bold cyan"), f"  {provider.base_url.ljust(room)}  ", state, used)
+        for model in provider.models:
             out.line("    ", model)
-        if one.detail and one.configured:
-            out.line("    ", (one.detail, "yellow"))
-    if not any(one.chosen for one in found.providers):
+        if provider.detail and provider.configured:
+            out.line("    ", (provider.detail, "yellow"))
+    if not any(provider.chosen for provider in listing.providers):
         out.line("No chat model: `codeinfo ask` quotes the best passages.")
         out.wrap("Start one of these, or set `llm.base_url` to an endpoint of your own.", hang=2)
 
 
 @render.register
-def _agents(found: answers.AgentList, out: Output) -> None:
-    for one in found.agents:
-        out.wrap((one.name, "bold cyan"), "  ", (one.problem, "red") if one.problem else one.description, hang=4)
-        out.table([(command.name, command.description) for command in one.commands], indent=4)
+def _agents(listing: answers.AgentList, out: Output) -> None:
+    for agent in listing.agents:
+        about = (agent.problem, "red") if agent.problem else agent.description
+        out.wrap((agent.name, "bold cyan"), "  ", about, hang=4)
+        out.table([(command.name, command.description) for command in agent.commands], indent=4)
 
 
 # --- conversations -------------------------------------------------------------------------------------------------
@@ -189,11 +191,10 @@ def _page(page: answers.ConversationPage, out: Output) -> None:
         out.line((f"more: --cursor {page.next_cursor}", "dim"))
 
 
-def _row(one: answers.Conversation) -> tuple[Span, ...]:
-    state = "running" if one.running else "archived" if one.archived_at else one.agent_name
-    when = one.last_message_at[:16].replace("T", " ")
-    subject = conversation_subject(one.paths)
-    return (one.id, "cyan"), when, quantity(one.turns // 2, "question"), subject, (state, "magenta"), one.title
+def _row(talk: answers.Conversation) -> tuple[Span, ...]:
+    state = "running" if talk.running else "archived" if talk.archived_at else talk.agent_name
+    when, count = talk.last_message_at[:16].replace("T", " "), quantity(talk.turns // 2, "question")
+    return (talk.id, "cyan"), when, count, conversation_subject(talk.paths), (state, "magenta"), talk.title
 
 
 @render.register
@@ -211,11 +212,11 @@ def _detail(detail: answers.ConversationDetail, out: Output) -> None:
 
 
 @render.register
-def _matches(found: answers.ConversationMatches, out: Output) -> None:
-    for match in found.matches:
+def _matches(result: answers.ConversationMatches, out: Output) -> None:
+    for match in result.matches:
         out.table([_row(match.conversation)], indent=0)
         out.wrap("    ", (match.excerpt, "dim"), hang=4)
-    if not found.matches:
+    if not result.matches:
         out.line("Nothing found.")
 
 
@@ -318,17 +319,17 @@ def _pack(response: documents.DocsPackResponse, out: Output) -> None:
 
 @render.register
 def _search(response: documents.DocsSearchResponse, out: Output) -> None:
-    for found in response.searches:
+    for search in response.searches:
         if len(response.searches) > 1:
-            out.line((found.query, "bold"))
-        for number, hit in enumerate(found.results, 1):
+            out.line((search.query, "bold"))
+        for number, hit in enumerate(search.results, 1):
             _hit(number, hit, out)
-        if found.quality is not None:
-            footer(found.quality, "passage", len(found.results), f" · {found.took_ms:.0f} ms", out)
-        elif not found.results:
+        if search.quality is not None:
+            footer(search.quality, "passage", len(search.results), f" · {search.took_ms:.0f} ms", out)
+        elif not search.results:
             out.line(("Nothing found.", "bold"))
-        if found.reranker_status != "off":
-            out.wrap(("reranker: ", "bold"), found.reranker_status, hang=2)
+        if search.reranker_status != "off":
+            out.wrap(("reranker: ", "bold"), search.reranker_status, hang=2)
 
 
 def _hit(number: int, hit: documents.DocumentHit, out: Output) -> None:
@@ -357,15 +358,15 @@ _TAG = re.compile(r"(`[^`]*`)|(?<!\w)</?[A-Z][\w.]*(?:\s[^<>]*)?/?>|\{/\*.*?\*/\
 def strip_site_markup(text: str) -> str:
     """A document as people read it, without what is for the generator of a site: the front matter, imports and tags of
     components, and anchors as in `Tasks { #tasks }`; `:::note` is a heading. Code stays as it is."""
-    kept, fences = [], Fences()
+    cleaned, fences = [], Fences()
     for line in _FRONT_MATTER.sub("", text).split("\n"):
         is_code = fences.cover(line)
         if not is_code and (box := _ADMONITION.fullmatch(line)):
             line = f"**{box[2] or box[1].capitalize()}**\n" if box[1] else ""
         elif not is_code:
-            line = "" if _MODULE.fullmatch(line) else _TAG.sub(lambda found: found[1] or "", line)
-        kept.append(line)
-    return "\n".join(kept)
+            line = "" if _MODULE.fullmatch(line) else _TAG.sub(lambda match: match[1] or "", line)
+        cleaned.append(line)
+    return "\n".join(cleaned)
 
 
 @render.register
@@ -425,9 +426,9 @@ register_table(team.TeamEvents, "events", _event_row, "No events.")
 
 
 @render.register
-def _new_token(made: team.NewTeamToken, out: Output) -> None:
-    out.line((made.token, "bold"))
-    out.wrap((f"For {made.user}, {quantity(made.days, 'day')}. It is not shown again.", "dim"), hang=0)
+def _new_token(new: team.NewTeamToken, out: Output) -> None:
+    out.line((new.token, "bold"))
+    out.wrap((f"For {new.user}, {quantity(new.days, 'day')}. It is not shown again.", "dim"), hang=0)
 
 
 @render.register
@@ -437,33 +438,33 @@ def _pushed(report: team.PushReport, out: Output) -> None:
 
 
 @render.register
-def _project(found: team.TeamProject, out: Output) -> None:
-    out.line((found.project, "bold cyan"), f"  {found.url}")
-    follows = ", ".join(dict.fromkeys((found.default_ref or "the default branch", *found.follow)))
+def _project(project: team.TeamProject, out: Output) -> None:
+    out.line((project.project, "bold cyan"), f"  {project.url}")
+    follows = ", ".join(dict.fromkeys((project.default_ref or "the default branch", *project.follow)))
     out.line(f"  follows {follows}")
-    out.line("  webhook secret  ", (found.secret, "bold"))
-    if found.old_secret_until:
-        out.line((f"  the old one is accepted until {found.old_secret_until}", "dim"))
+    out.line("  webhook secret  ", (project.secret, "bold"))
+    if project.old_secret_until:
+        out.line((f"  the old one is accepted until {project.old_secret_until}", "dim"))
 
 
 @render.register
-def _removed_project(found: team.RemovedTeamProject, out: Output) -> None:
-    trees, files = quantity(found.trees, "tree"), quantity(found.files, "file")
-    out.line((found.project, "bold cyan"), f"  removed, with {trees} and {files} that no fork has")
+def _removed_project(removal: team.RemovedTeamProject, out: Output) -> None:
+    trees, files = quantity(removal.trees, "tree"), quantity(removal.files, "file")
+    out.line((removal.project, "bold cyan"), f"  removed, with {trees} and {files} that no fork has")
 
 
 @render.register
-def _jobs(found: team.TeamJobs, out: Output) -> None:
-    waiting, workers = quantity(found.waiting, "job"), quantity(found.workers, "worker")
-    out.line(f"{workers}, {quantity(found.running, 'job')} running, {waiting} waiting")
+def _jobs(jobs: team.TeamJobs, out: Output) -> None:
+    waiting, workers = quantity(jobs.waiting, "job"), quantity(jobs.workers, "worker")
+    out.line(f"{workers}, {quantity(jobs.running, 'job')} running, {waiting} waiting")
     rows: list[tuple[Span, ...]] = []
-    for run in found.runs:
+    for run in jobs.runs:
         part = f"{run.parsed} of {run.to_parse} parsed" if run.state == "active" else run.problem
         at = (run.finished_at or run.started_at)[:19].replace("T", " ")
         state, files = (run.state, STATES[run.state]), quantity(run.files, "file")
         rows.append(((run.project, "bold cyan"), run.ref, run.revision[:12], state, files, (at, "dim"), part))
     out.table(rows, indent=0)
-    for label, colour, failed in (("given up", "bold red", found.failed), ("will be retried", "yellow", found.retried)):
+    for label, colour, failed in (("given up", "bold red", jobs.failed), ("will be retried", "yellow", jobs.retried)):
         for job in failed:
             tried = quantity(job.attempts, "attempt")
             out.line((f"{label}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")

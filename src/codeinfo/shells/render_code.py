@@ -82,9 +82,9 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
     counts = {"by the compiler": result.compiler_count, "resolved": proven, "by name only": syntactic}
     shown = ", ".join(f"{count} {how}" for how, count in counts.items() if count)
     where = f"{quantity(result.usage_count, 'use')} in {quantity(result.file_count, 'file')}"
-    found = f"{where}: {shown}" if shown else "no uses found"
+    summary = f"{where}: {shown}" if shown else "no uses found"
     is_short = not result.is_complete and len(result.usages) == result.usage_count  # for another reason than the limit
-    out.line((found, "dim"), (", not complete" if is_short else "", "yellow"))
+    out.line((summary, "dim"), (", not complete" if is_short else "", "yellow"))
 
 
 def _definition(symbol: code.SymbolInfo, out: Output) -> tuple[Span, ...]:

@@ -245,7 +245,7 @@ class Output(Struct, dict=True):
 def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int]]:
     """Where each line of a text begins and ends; a word longer than a line stays whole."""
     text = text.rstrip()
-    found: list[tuple[int, int]] = []
+    lines: list[tuple[int, int]] = []
     start, room, least = 0, width, max(least, len(text) - len(text.lstrip()))
     while (reach := _reach(text, start, room)) < len(text):
         end = text.rfind(" ", max(start, least) + 1, reach + 1)
@@ -257,10 +257,10 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
             end = text.find(" ", max(reach, least))
         if end < 0:
             break
-        found.append((start, end))
+        lines.append((start, end))
         start = len(text) - len(text[end:].lstrip(" "))
         room, least = max(LEAST_COLUMN, width - hang), 0
-    return [*found, (start, len(text))]
+    return [*lines, (start, len(text))]
 
 
 def _in_word(letter: str) -> bool:
@@ -281,13 +281,13 @@ def text_of(spans: Iterable[Span]) -> str:
 
 def slice_spans(spans: Sequence[Span], start: int, end: int) -> list[Span]:
     """The spans, cut to the characters from `start` to `end` of their whole text."""
-    found: list[Span] = []
+    parts: list[Span] = []
     at = 0
     for text, style in pairs_of(spans):
         if part := text[max(0, start - at) : max(0, end - at)]:
-            found.append((part, style))
+            parts.append((part, style))
         at += len(text)
-    return found
+    return parts
 
 
 # --- progress ------------------------------------------------------------------------------------------------------
@@ -364,24 +364,24 @@ def is_unicode(stream: TextIO) -> bool:
 
 def report_error(error: Exception, *, as_json: bool = False, debug: bool = False) -> int:
     """Write what happened and what to do next to stderr. Returns the exit code, even if stderr is closed."""
-    known = environment_error(error)
-    if known is None and isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        known = UsageError("an argument is not UTF-8 text", "Write it in UTF-8.")  # its undecodable bytes
-    if known is None:
+    failure = environment_error(error)
+    if failure is None and isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        failure = UsageError("an argument is not UTF-8 text", "Write it in UTF-8.")  # its undecodable bytes
+    if failure is None:
         step = "This is a bug in CodeInfo; --debug shows the details."
-        known = CodeInfoError(f"{type(error).__name__}: {error}", step)
+        failure = CodeInfoError(f"{type(error).__name__}: {error}", step)
     with suppress(OSError):
         if debug:
             import traceback
 
             traceback.print_exception(error)
         if as_json:
-            reported = error_json(known.code, known.what, known.next_step)
+            reported = error_json(failure.code, failure.what, failure.next_step)
             print(dumps(reported, ascii_only=not is_unicode(sys.stderr)), file=sys.stderr)
         else:
             plain = False if refuses_colour() else None
             click.secho("error: ", fg="red", bold=True, nl=False, err=True, color=plain)
-            click.echo(clean(known.what), err=True)
-            if known.next_step:
-                click.echo(f"  {clean(known.next_step)}", err=True)
-    return known.exit_code
+            click.echo(clean(failure.what), err=True)
+            if failure.next_step:
+                click.echo(f"  {clean(failure.next_step)}", err=True)
+    return failure.exit_code
