@@ -14,6 +14,7 @@ from browser_tools import entered as entered
 from browser_tools import page as page
 from browser_tools import site as site
 from playwright.sync_api import Browser, Page, expect
+from pygments.token import STANDARD_TYPES
 from web_tools import SLOW, make_project, script, served
 
 MAX_ASSET_BYTES = 300_000
@@ -398,6 +399,23 @@ def test_a_file_on_a_phone_begins_with_its_name(page: Page) -> None:
     assert name is not None
     assert bar is not None
     assert name["y"] >= bar["y"] + bar["height"] - 1, "the bar lies over the name"
+
+
+def test_coloured_code_is_text_to_select(page: Page) -> None:
+    """Whatever the kind of a word: some are named like parts of the page."""
+    page.goto("/ui/file?path=bank.py")
+    page.locator(".src").first.wait_for()
+    styles = page.evaluate(
+        """kinds => kinds.map(kind => {
+            const word = document.createElement("span");
+            word.className = kind;
+            document.querySelector(".src").append(word);
+            const style = getComputedStyle(word);
+            return [kind, style.userSelect, style.padding, style.display];
+        })""",
+        sorted(filter(None, STANDARD_TYPES.values())),
+    )
+    assert [style for style in styles if style[1:] != ["auto", "0px", "inline"]] == []
 
 
 def test_the_field_of_a_token_fits_a_phone(page: Page) -> None:
