@@ -32,7 +32,7 @@ from codeinfo.shells.mcp_protocol import (
     LineSession,
     Result,
 )
-from codeinfo.shells.mcp_relay import Sink, Source
+from codeinfo.shells.mcp_relay import LONGEST_LINE, Sink, Source
 
 
 def test_a_changed_file_is_noticed_by_the_very_next_call(tmp_path: Path) -> None:
@@ -86,6 +86,7 @@ def test_hostile_lines_are_answered_and_survived(tmp_path: Path) -> None:
             (b"[1, 2]\n", -32600),
             (b'{"jsonrpc": "2.0", "id": 8, "method": "no/such"}\n', -32601),
             (b'{"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"name": 5}}\n', -32602),
+            (b'["' + b"x" * LONGEST_LINE + b'"]\n', -32600),
         ):
             session.write(line)
             reply = session.read()

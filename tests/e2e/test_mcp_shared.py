@@ -7,22 +7,25 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import anyio
 import pytest
-from mcp_help import INITIALIZE, Lines, ProcessLines, command, lines, reply_of
+from mcp_help import INITIALIZE, Lines, ProcessLines, command, lines, reply_of, sdk_client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
 from codeinfo.files import try_lock
 from codeinfo.shells.mcp_protocol import HANDSHAKES, STATELESS
-from codeinfo.shells.mcp_relay import LOST, Journal
+from codeinfo.shells.mcp_relay import LOST, Journal, write_all
 
 
 @pytest.fixture
@@ -143,6 +146,18 @@ def test_what_a_killed_server_worked_on_is_refused(runtime: Path, tmp_path: Path
         assert servers(runtime) != [server]
 
 
+def test_the_client_of_the_sdk_gets_its_answers_from_the_next_server(runtime: Path, tmp_path: Path) -> None:
+    async def session() -> None:
+        async with sdk_client(project(tmp_path / "one", "refund")) as client:
+            for _ in range(3):
+                found = await client.call_tool("search_codebase", {"query": "payment"})
+                assert reply_of(found)["results"][0]["file"].startswith("refund.py")
+                os.kill(started(runtime), signal.SIGKILL)
+            assert {tool.name for tool in (await client.list_tools()).tools} == {"search_codebase", "explore"}
+
+    anyio.run(session)
+
+
 def test_half_a_reply_is_ended_before_the_next_one(runtime: Path, tmp_path: Path) -> None:
     """Replies that no pipe holds as a whole, to a client that does not read."""
     with lines(project(tmp_path / "one", "refund"), "--tools", "all") as session:
@@ -200,6 +215,18 @@ def test_a_long_session_keeps_a_short_journal(tmp_path: Path) -> None:
     assert (list(read.pending.values()), bytes(read.part)) == ([3000], b'{"id": 3001, "met')
 
 
+def test_all_is_written_to_a_full_pipe_that_does_not_block(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)  # as some clients leave theirs
+    data = os.urandom(1_000_000)
+    thread = threading.Thread(target=write_all, args=(writing, data))
+    thread.start()
+    with os.fdopen(reading, "rb") as reader:
+        assert reader.read(len(data)) == data
+    thread.join()
+    os.close(writing)
+
+
 def test_a_call_says_so_when_no_other_server_can_be_started(runtime: Path, tmp_path: Path) -> None:
     with lines(project(tmp_path / "one", "refund")) as session:
         assert first_file(session, "payment") == "refund.py"
@@ -227,6 +254,9 @@ def test_a_killed_client_leaves_the_others_alone(runtime: Path, tmp_path: Path) 
         )
         doomed.kill()
         doomed.communicate()
+        (place,) = (path for path in (runtime / "codeinfo").iterdir() if not path.suffix)
+        with socket.socket(socket.AF_UNIX) as silent:  # a relay that is killed before it says whose it is
+            silent.connect(str(place))
         assert first_file(session, "payment") == "refund.py"
         assert len(servers(runtime)) == 1
     assert not eventually(lambda: not servers(runtime))

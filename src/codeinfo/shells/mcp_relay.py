@@ -41,7 +41,7 @@ LOST = -32001  # the server died during a request
 LONGEST_LINE = 16_000_000  # bytes; a longer one is a mistake, and must not fill the memory
 _RETRY_S = 0.02
 _PIECE = 1 << 16
-_HELLO = 1 << 16  # bytes, at most
+_HELLO = 1 << 16  # bytes, at most: a path and names of tools
 _LONG_JOURNAL = 1 << 18  # bytes; it is then cut down to what is still needed
 _SHELL = "/bin/sh"
 _WAIT = 'trap "exit 0" INT TERM; read -r end <&3 || exec "$@"'  # the server sends a line when the session is over
@@ -234,19 +234,16 @@ class Source(io.RawIOBase):
             size = min(len(self._first), len(buffer))
             buffer[:size], self._first = self._first[:size], self._first[size:]
             return size
-        while True:
-            changed = dict(self._changes.poll())
-            if self._relay is not None and self._relay.fileno() in changed:  # a relay sends nothing: it has gone
-                return 0
-            try:
-                size = os.readv(self._descriptor, [buffer])
-            except BlockingIOError:  # somebody made it non-blocking
-                continue
-            except OSError:
-                return 0
-            if self._journal is not None:
-                self._journal.record_input(bytes(buffer[:size]))
-            return size
+        changed = dict(self._changes.poll())
+        if self._relay is not None and self._relay.fileno() in changed:  # a relay sends nothing: it has gone
+            return 0
+        try:
+            size = os.readv(self._descriptor, [buffer])
+        except OSError:
+            return 0
+        if self._journal is not None:
+            self._journal.record_input(bytes(buffer[:size]))
+        return size
 
     def close(self) -> None:
         if not self.closed:
@@ -259,12 +256,7 @@ class Source(io.RawIOBase):
 def receive_client(relay: socket.socket) -> tuple[dict[str, Any], Journal, Source, Sink] | None:
     """What a relay says about its client, its journal, and the client's pipes; None if the relay has gone."""
     hello, descriptors, _, _ = socket.recv_fds(relay, _HELLO, 3)
-    while hello and not hello.endswith(b"\n"):
-        more = relay.recv(_HELLO)
-        hello = hello + more if more else b""
     if not hello:
-        for descriptor in descriptors:
-            os.close(descriptor)
         return None
     source, sink, recorded = descriptors
     journal = Journal(recorded)
@@ -324,8 +316,8 @@ def _wait(server: socket.socket, journal: Journal) -> NoReturn:
     """Become a shell that waits for the end of the session, and becomes `resume` if the server dies first."""
     from codeinfo.index.pool import worker_command  # which loads more than a relay needs
 
-    kept = [fcntl.fcntl(one.fileno(), fcntl.F_DUPFD, _JOURNAL + 1) for one in (server, journal)]
-    for descriptor, place in zip(kept, (_SERVER, _JOURNAL), strict=True):
+    copies = [fcntl.fcntl(original.fileno(), fcntl.F_DUPFD, _JOURNAL + 1) for original in (server, journal)]
+    for descriptor, place in zip(copies, (_SERVER, _JOURNAL), strict=True):
         os.dup2(descriptor, place)
         os.close(descriptor)
     os.execv(_SHELL, [_SHELL, "-c", _WAIT, _SHELL, *worker_command(__name__, "resume")])
