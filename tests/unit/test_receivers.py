@@ -807,6 +807,97 @@ CASES = {
         {"page.php:2", "page.php:3", "far.php:3"},
         0,
     ),
+    "constants that a class of Ruby inherits": (
+        {
+            "app/base.rb": "class Base\n  LIMIT = 3\n\n  def total = 1\nend\n",
+            "app/cart.rb": "class Cart < Base\n  def show\n    limit = 1\n    LIMIT\n  end\nend\n",
+        },
+        "Base.LIMIT",
+        {"app/cart.rb:4"},
+        0,
+    ),
+    "variables of an object that are called like a method": (
+        {
+            "app/cart.rb": "class Cart\n  def total\n    @total ||= 1\n  end\nend\n",
+            "app/views/cart/show.html.erb": "<%= @total %>\n",
+        },
+        "Cart.total",
+        set(),
+        0,
+    ),
+    "actions and classes that strings of Rails name": (
+        {
+            "app/controllers/line_items_controller.rb": "class LineItemsController\n  def show\n  end\n\n"
+            "  def edit\n  end\nend\n",
+            "config/routes.rb": 'get "/a" => "line_items#show"\nget "/b", to: "line_items#edit"\n',
+        },
+        "LineItemsController.show",
+        {"config/routes.rb:1"},
+        0,
+    ),
+    "classes of Ruby whose name is a whole string": (
+        {
+            "app/models/line_item.rb": "class LineItem\nend\n",
+            "lib/use.rb": 'where(type: "LineItem")\nraise "no LineItem"\n',
+        },
+        "LineItem",
+        {"lib/use.rb:1"},
+        0,
+    ),
+    "actions that routes of Laravel name": (
+        {
+            "app/Http/PageController.php": "<?php\n\nnamespace App\\Http;\n\nclass PageController\n{\n"
+            "    public function show() {}\n\n    public function edit() {}\n}\n",
+            "routes/web.php": "<?php\n\nuse App\\Http\\PageController;\nuse App\\Http as H;\n\n"
+            "Route::get('/a', [PageController::class, 'show']);\n"
+            "Route::get('/b', [H\\PageController::class, 'show']);\n"
+            "Route::get('/c', [PageController::class, 'edit']);\nRoute::get('/d', [Other::class, 'show']);\n",
+        },
+        "PageController.show",
+        {"routes/web.php:6", "routes/web.php:7"},
+        0,
+    ),
+    "settings of Django": (
+        {
+            "site/settings.py": "LIMIT = 1\n",
+            "site/other.py": "LIMIT = 2\n",
+            "shop/cart.py": "from django.conf import settings\n\n\ndef total():\n    return settings.LIMIT\n",
+            "shop/test_cart.py": "@override_settings(LIMIT=3)\ndef test_total():\n    make(LIMIT=1)\n",
+        },
+        "site/settings.py::LIMIT",
+        {"shop/cart.py:5", "shop/test_cart.py:1"},
+        0,
+    ),
+    "models of Django by their application and name": (
+        {
+            "shop/models.py": "class Cart:\n    pass\n",
+            "far/models.py": "class Cart:\n    pass\n",
+            "use.py": 'from django.apps import apps\n\nCart = apps.get_model("shop", "Cart")\n',
+        },
+        "shop/models.py::Cart",
+        {"use.py:3"},
+        0,
+    ),
+    "fixtures that a mark names": (
+        {
+            "tests/conftest.py": "import pytest\n\n\n@pytest.fixture\ndef cart():\n    return 1\n",
+            "tests/test_cart.py": 'import pytest\n\n\n@pytest.mark.usefixtures("other", "cart")\n'
+            "def test_total():\n    pass\n",
+        },
+        "cart",
+        {"tests/test_cart.py:4"},
+        0,
+    ),
+    "modules of Erlang": (
+        {
+            "lib/a.ex": "defmodule A do\n  def sleep(n), do: n\nend\n",
+            "lib/b.ex": "defmodule B do\n  import A\n  def run, do: :timer.sleep(sleep(1))\n"
+            "  def go, do: :timer.sleep(1)\nend\n",
+        },
+        "A.sleep",
+        {"lib/b.ex:3"},
+        0,
+    ),
     "the same import in many functions": (
         {
             "item.py": "class Item: ...\n",

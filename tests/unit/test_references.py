@@ -638,8 +638,7 @@ def test_what_new_makes_in_ruby_is_followed_and_constants_from_outside_are_not_o
         ("job.rb", 3, "CALLS", "resolved"),
         ("job.rb", 5, "CALLS", "resolved"),
         ("job.rb", 8, "CALLS", "syntactic"),  # what something outside returns may be ours
-        ("sponge.rb", 3, "REFERENCES", "syntactic"),  # a variable
-    ]
+    ]  # `@fetch` is a variable
 
 
 def test_what_is_passed_as_a_whole_renamed_or_set_for_others_is_not_unused(tmp_path: Path) -> None:
@@ -2294,3 +2293,13 @@ def test_strings_of_ruby_name_constants_by_their_paths(tmp_path: Path) -> None:
         assert uses(engine, tmp_path, "MOST") == {("spec/requests/mail_spec.rb", 2, "resolved")}
         impact = engine.code.impact(ImpactRequest(str(tmp_path / "app/models/channel/email.rb")))
     assert impact.tests == ("spec/requests/mail_spec.rb",)
+
+
+def test_what_comes_from_outside_has_uses_but_no_calls(tmp_path: Path) -> None:
+    (tmp_path / "page.ts").write_text('import { useService } from "dioc"\n\nconst cart = useService(Cart)\n')
+    with (
+        Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine,
+        pytest.raises(NotFound, match="useService is used here, but not defined") as caught,
+    ):
+        engine.code.calls(CallsRequest("useService", str(tmp_path)))
+    assert "refs" in str(caught.value.next_step)

@@ -408,6 +408,8 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
 def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if use.receiver.startswith(LITERAL):
         return _resolve_literal(index, unit, use)
+    if use.name.isupper() and (symbols := _find_settings(index, unit, use)):
+        return _certain(index, symbols)
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = _find_receiver(index, unit, first, use)
     owners = _find_owners(index, unit, use, rows)
@@ -443,6 +445,22 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     if found.symbols or not unit.facts.rules.imports.qualified:
         return found if found.symbols else _OTHER
     return _resolve_bare(index, unit, use)  # in Go also the key of a map
+
+
+_SETTINGS = re.compile(r"(?:\A|/)\w*settings\w*(?:/\w+)?\.py\Z")
+_OVERRIDING = re.compile(r"(?:.*\.)?(?:override_settings|settings)\{:\}")
+
+
+def _find_settings(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """What `settings.DEBUG` or `override_settings(DEBUG=True)` of Django means: a name of the project's settings."""
+    written = unit.facts.rules.names.settings
+    imported = any(
+        f"{one.module}.{name}" == written for one in unit.by_shown.get(use.receiver, ()) for name in one.names
+    )
+    if not written or not (imported or _OVERRIDING.fullmatch(use.receiver)):
+        return ()
+    units = (index.unit(path) for path in sorted(index.files_defining(use.name)) if _SETTINGS.search(path))
+    return tuple(SymbolId(one.facts.path, use.name) for one in units if use.name in one.by_qualified)
 
 
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:

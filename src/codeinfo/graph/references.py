@@ -283,8 +283,11 @@ class UnknownName(NotFound):
 
 
 def _unknown_name(index: CodeIndex, name: str) -> NotFound:
-    """For `Class.method` the other classes with that method are suggested, nearest spelling first."""
+    """For `Class.method` the other classes with that method are suggested, nearest spelling first; a name that comes
+    from outside has uses."""
     last = re.split(r"\.|::|#", name.strip().removesuffix("()"))[-1]
+    if last == name and any(use.reference.name == name for use in find_uses(index, look_up(index, name)).uses):
+        return NotFound(f"{name} is used here, but not defined", NextStep(to_run("refs", name), " lists its uses"))
     defined = look_up(index, last).found if last != name else {}
     likeness = {
         symbol.qualified: difflib.SequenceMatcher(None, symbol.qualified.lower(), name.lower()).ratio()
@@ -504,13 +507,15 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
     where a route names an action: `carts#show`."""
     for symbol, definition in lookup.found.items():
         facts = index.graph.files[symbol.path]
-        rules = facts.rules.imports
-        is_found = (
-            (rules.whole_names or rules.full_names) and definition.kind == "class" and symbol.qualified in facts.exports
-        )
+        rules = facts.rules
+        is_class = definition.kind == "class" and symbol.qualified in facts.exports
+        is_action = rules.names.constants and symbol.owner.qualified.endswith("Controller")
+        is_found = (rules.imports.whole_names or rules.imports.full_names) and (is_class or is_action)
         for edge in index.graph.edges_to(symbol.path) if is_found else ():
             unit = index.unit(edge.source)
             for one in _imports_of(index, unit, (symbol.path,)):
+                if is_action and one.module.partition("#")[2] != definition.name:
+                    continue
                 is_only = len(index.outcome(unit.facts, one).targets) == 1
                 use = Reference(lookup.name, one.line, "use", _definition_around(unit, one.line))
                 yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")

@@ -344,9 +344,10 @@ def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> 
         if named is not None and named.fullmatch(source.text, start, end):
             yield source.line_of(start), f"{LITERAL}|.{source.text[start:end].lstrip(':').replace('::', '.')}"
     yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in found.listed)
-    for start, name in found.members:
-        if name.replace(".", "").isidentifier():
-            yield source.line_of(start), f"{MENTIONED}|.{name}"
+    for mark, named_there in ((MENTIONED, found.members), (LITERAL, found.paths)):
+        for start, name in named_there:
+            if name.replace(".", "").isidentifier():
+                yield source.line_of(start), f"{mark}|.{name}"
 
 
 def opened_names(symbols: Sequence[Symbol], source: Source) -> Iterator[tuple[int, str]]:

@@ -144,6 +144,7 @@ class Scan(Struct):
     imports: Spans = field(default_factory=list)
     exports: Spans = field(default_factory=list)
     members: list[tuple[int, str]] = field(default_factory=list)  # `setattr(cart, "total", 1)`: offset, `cart.total`
+    paths: list[tuple[int, str]] = field(default_factory=list)  # `get_model("shop", "Cart")`: offset, `shop.Cart`
     listed: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
     shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
@@ -181,10 +182,11 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         if "bind" in captures:
             _add_bound(found, source, captures)
             continue
-        if "naming" in captures:
-            owner = source.node_text(captures["naming.owner"][0])
+        if "naming.member" in captures:
             start, end = source.span(captures["naming.member"][0])
-            found.members.append((start, f"{owner}.{source.text[start:end]}"))
+            owners_there = [source.node_text(node) for node in captures.get("naming.owner", ())]
+            name = ".".join((*owners_there, source.text[start:end])).replace("\\", ".").lstrip(".")
+            (found.paths if "model" in captures else found.members).append((start, name))
             continue
         if "key" in captures:
             _add_key(found, source, captures, owners)
@@ -258,7 +260,9 @@ _GUARDS = {
     "generic": re.compile(r"(?:Annotated|ForwardRef|List|Optional|Sequence|Type|Union|list|type)\Z"),
     "listing": re.compile(r"__all__\Z"),
     "mixin": re.compile(r"(?:include|prepend)\Z"),
-    "naming": re.compile(r"(?:.*\.)?(?:patch\.object|setattr|delattr|getattr|hasattr)\Z"),
+    "naming": re.compile(r"(?:.*\.)?(?:patch\.object|setattr|delattr|getattr|hasattr|class)\Z"),
+    "fixtures": re.compile(r"usefixtures\Z"),
+    "model": re.compile(r"get_model\Z"),
     "test": re.compile(r"\w*TEST"),  # a macro of C++
 }
 _INFERRED = ("var", "auto", "let")

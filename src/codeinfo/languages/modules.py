@@ -566,7 +566,7 @@ RUBY = model.Language(
         exported=model.without_underscore,
         definers=_by_word(property="attr_accessor attr_reader attr_writer", method="alias_method define_method"),
         bases=ruby_bases,
-        names_in_strings=re.compile(r"(?:::)?[A-Z]\w*(?:::[A-Z]\w*)+"),
+        names_in_strings=re.compile(r"(?:::)?[A-Z]\w*(?:::[A-Z]\w*)+|(?:[A-Z][a-z0-9]+){2,}"),
     ),
     imports=model.ImportRules(
         calls=(

@@ -183,6 +183,7 @@ PYTHON = model.Language(
         decorators=True,
         overloads="marked",
         called_as="__call__",
+        settings="django.conf.settings",
         fixtures="conftest.py",
     ),
 )

@@ -25,5 +25,8 @@
 (assignment_expression left: (member_access_expression object: (variable_name)) @bind right: (_) @bind.value)
 (catch_clause type: (_) @bind.type name: (variable_name) @bind)
 (use_declaration [(name) (qualified_name)] @embeds)
+(array_creation_expression
+  . (array_element_initializer (class_constant_access_expression . (_) @naming.owner (name) @naming))
+  . (array_element_initializer (string (string_content) @naming.member)) .)
 (method_declaration return_type: (_) @returns)
 (function_definition return_type: (_) @returns)

@@ -49,3 +49,7 @@
 (assignment left: (identifier) @listing right: [(list (string (string_content) @listed)) (tuple (string (string_content) @listed))])
 (call function: [(identifier) @naming (attribute) @naming]
   arguments: (argument_list . [(identifier) (attribute)] @naming.owner . (string (string_content) @naming.member)))
+(call function: (attribute attribute: (identifier) @model)
+  arguments: (argument_list . (string (string_content) @naming.owner) . (string (string_content) @naming.member)))
+(call function: (attribute attribute: (identifier) @fixtures)
+  arguments: (argument_list (string (string_content) @naming.member)))
