@@ -396,10 +396,12 @@ def test_of_several_headers_an_include_means_the_one_that_is_written_so() -> Non
 def test_routes_of_phoenix_lead_to_modules_below_their_scope() -> None:
     sources = {
         "lib/web/router.ex": 'defmodule Web.Router do\n  scope "/", Web do\n    live "/", HomeLive, :page\n'
-        '    get "/cart", Shop.CartController, :show\n  end\nend\n',
+        '    get "/cart", Shop.CartController, :show\n\n    scope "/admin", Admin do\n'
+        '      live "/users", UserLive\n    end\n  end\nend\n',
         "lib/web/home_live.ex": "defmodule Web.HomeLive do\nend\n",
         "lib/web/cart_controller.ex": "defmodule Web.Shop.CartController do\nend\n",
+        "lib/web/user_live.ex": "defmodule Web.Admin.UserLive do\nend\n",
         "lib/other/home_live.ex": "defmodule Other.HomeLive do\nend\n",
     }
     found, _ = Codebase(sources).links("lib/web/router.ex")
-    assert found == {"lib/web/home_live.ex", "lib/web/cart_controller.ex"}
+    assert found == {f"lib/web/{name}.ex" for name in ("home_live", "cart_controller", "user_live")}

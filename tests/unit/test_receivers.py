@@ -898,6 +898,27 @@ CASES = {
         {"lib/b.ex:3"},
         0,
     ),
+    "methods that the markup of a component of Vue calls": (
+        {
+            "List.vue": '<template>\n  <b @click="rename(1)">{{ rename() }}</b>\n</template>\n\n<script>\n'
+            "export default {\n  methods: {\n    rename(x) {\n      rename(x);\n    },\n  },\n};\n</script>\n",
+            "Other.vue": '<template>\n  <b @click="rename(1)" />\n</template>\n',
+        },
+        "rename",
+        {"List.vue:2"},
+        0,
+    ),
+    "what a key of TypeScript chooses": (
+        {
+            "kernel.ts": "export interface Kernel {\n  io: Io\n}\n\nexport interface Io {\n  save(): void\n}\n\n"
+            "export const pick = <K extends keyof Kernel>(name: K): NonNullable<Kernel[K]> => kernel[name]\n",
+            "use.ts": 'import { pick } from "./kernel"\n\nconst io = () => pick("io")\n\n'
+            "export const run = () => io().save()\n",
+        },
+        "Io.save",
+        {"use.ts:5 ?"},
+        0,
+    ),
     "the same import in many functions": (
         {
             "item.py": "class Item: ...\n",

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from itertools import chain
+from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,8 @@ from codeinfo.sources.read import Files, FolderFiles
 from codeinfo.tokens import split_identifier
 
 _MAX_CONFIG_BYTES = 1_000_000  # a larger package.json is data
-_ROUTES = re.compile(r"[\t ]scope\(?(?=[ \n])")  # of Phoenix
+_ROUTES = re.compile(r"[\t ]scope\(?(?=[ \n])(.*)")  # of Phoenix
+_MODULE = re.compile(r"(?<= )[A-Z][\w.]*")
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
 _EXTENDING = frozenset({"method", "property"})
@@ -188,7 +189,8 @@ class ImportResolver:
         known = [f"{one.module}.{name}" for one in imports for name in one.names]
         known += [one.module for one in imports if not one.names]
         aliases = {name.rpartition(".")[2]: name for name in known} | {one.alias: one.module for one in imports}
-        scopes = [f"{name}." for name in names.used] if _ROUTES.search(unpack(packed)[0]) else []
+        around = [name for row in _ROUTES.findall(unpack(packed)[0]) for name in _MODULE.findall(row)]
+        scopes = [f"{name}." for name in (*around, *map(".".join, permutations(around, 2)))]
         return [
             Edge(source.path, path, line, (whole,), implicit=True)
             for name, line in names.used.items()

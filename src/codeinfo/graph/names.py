@@ -329,7 +329,7 @@ def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
 
 def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     found = resolve_bare(index, unit, use.name, use.within)
-    symbols = _symbols(found) or _find_linked(index, unit, use)
+    symbols = _symbols(found) or _find_linked(index, unit, use) or _find_own_of_page(index, unit, use)
     if len(symbols) == 1 and "." in symbols[0].qualified and unit.facts.rules.names.implicit_self:
         symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
@@ -338,6 +338,21 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if is_explained and not found and _may_be_given(index, unit, use):
         return _UNKNOWN
     return _OTHER if is_explained else _UNKNOWN
+
+
+_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
+
+
+def _find_own_of_page(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
+    """What the markup of a component names of the object that its script exports: `methods: { rename() {} }`."""
+    own, syntax = unit.by_qualified.get(use.name), unit.facts.rules.syntax
+    if own is None or own.kind != "method" or syntax is None or not syntax.embedded:
+        return ()
+    text = index.lines(unit.facts.file_id).whole_text()
+    scripts = (
+        range(text.count("\n", 0, one.start()), text.count("\n", 0, one.end()) + 1) for one in _SCRIPT.finditer(text)
+    )
+    return () if any(use.line - 1 in lines for lines in scripts) else (SymbolId(unit.facts.path, use.name),)
 
 
 def _may_be_given(index: CodeIndex, unit: Unit, use: Reference) -> bool:
@@ -641,7 +656,7 @@ _PARAMETER = re.compile(r"(?:InstanceType<)?[A-Z][A-Z\d]?>?")  # of a type: `T`
 _BUILDING = frozenset({"builder", "toBuilder", "build"})
 _FOLDS, _PASSING = frozenset({"reduce", "reduceRight"}), frozenset({"then", "finally"})
 _ITERATION, _STEPS, _ENTERING = ("__iter__", "__aiter__"), ("__next__", "__anext__"), ("__enter__", "__aenter__")
-_OF_KEY = re.compile(r"[\w$.]+(?:<.*>)?\[[^]].*\]", re.DOTALL)
+_OF_KEY = re.compile(r"(?:NonNullable<)?[\w$.]+(?:<.*>)?\[[^]].*\]>?", re.DOTALL)
 _MAX_STEPS = 13  # a receiver, and from one binding to the next
 _LAST_LINE = 1_000_000_000  # behind everything that a file binds
 _MOST_CHAINED = 12  # lines of one call chain
