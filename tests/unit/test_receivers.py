@@ -189,6 +189,39 @@ CASES = {
         {"use.ts:8 ?"},
         0,
     ),
+    "types from outside called like ours": (
+        {
+            "src/Cart.java": "package shop;\nclass Cart {\n  static class Context {}\n  Context own;\n}\n",
+            "src/Use.java": "package app;\nimport org.far.Context;\nclass Use {\n  Context a = new Context();\n}\n",
+            "src/Same.java": "package app;\nimport org.far.*;\nclass Same {\n  Context a;\n}\n",
+            "src/Named.java": "package app;\nimport shop.Cart;\nclass Named {\n  Cart.@Nullable Context a;\n}\n",
+            "List.kt": "package shop\n\nclass Screen {\n    object Context : Screen()\n}\n\nval one: Context = 1\n",
+            "Cart.swift": "struct Screen {\n    struct Context {}\n    let own: Context\n}\nlet far: Context\n",
+            "Cart.cs": "namespace Shop;\nclass Screen\n{\n    class Context {}\n    Context own;\n}\n"
+            "class Use { Context far; }\n",
+        },
+        "Context",
+        {"src/Cart.java:4", "src/Named.java:4", "Cart.swift:3", "Cart.cs:5"},
+        0,
+    ),
+    "members of types from outside": (
+        {
+            "src/Cart.java": "package shop;\nclass Cart {\n  static int max(int a) { return Math.max(a, 1); }\n}\n",
+            "src/Use.java": "package app;\nimport static java.lang.Math.max;\nclass Use {\n  int a = max(1, 2);\n}\n",
+        },
+        "max",
+        set(),
+        0,
+    ),
+    "names of Kotlin in backticks": (
+        {
+            "Test.kt": "package shop\n\nclass T {\n    @Test\n    fun `counts the total of a cart`() = total()\n}\n",
+            "Cart.kt": "package shop\n\nfun total() = 1\n",
+        },
+        "total",
+        {"Test.kt:5"},
+        0,
+    ),
     "packages in imports": (
         {
             "src/Cart.java": "package shop.user;\nclass Cart {\n  String user;\n  int f() { return this.user; }\n}\n",

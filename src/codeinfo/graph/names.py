@@ -43,6 +43,7 @@ from codeinfo.graph.scopes import (
     holds_object,
     is_constant_from_outside,
     is_from_outside,
+    is_imported_from_outside,
     is_inside,
     is_namespace,
     is_scope_from_outside,
@@ -230,7 +231,8 @@ def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
 
 def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     """Whether a name stands for a module from which an import takes something, as in `from .shop.cart import total` and
-    `import shop.cart.Cart`, or which it opens, as `import Shop` does in Swift."""
+    `import shop.cart.Cart`, which it opens, as `import Shop` does in Swift, or for anything that an import of Java or
+    Kotlin takes from outside."""
     rules, path = unit.facts.rules, f"{use.receiver}.{use.name}.".lstrip(".")
     on_line = [one for one in unit.by_shown.get(use.name, ()) if one.line == use.line]
     around = [one for one in on_line if f"{one.module.lstrip('.')}.".startswith(path)]
@@ -239,7 +241,9 @@ def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     if rules.names.imports_open:
         around = [one for one in around if not one.alias and not one.names]
     elif rules.imports.binds_last:
+        outside = [one for one in on_line if index.outcome(unit.facts, one).status == "external"]
         around = [one for one in around if use.name[0].islower() and (one.names or len(path) <= len(one.module))]
+        around += outside
     else:
         return False
     return bool(around and index.files_defining(use.name))
@@ -334,7 +338,7 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
         return _certain(index, symbols)
-    is_explained = (found or unit.facts.rules.names.explicit) and index.files_defining(use.name)
+    is_explained = (found or _needs_import(index, unit, use.name)) and index.files_defining(use.name)
     if is_explained and not found and _may_be_given(index, unit, use):
         return _UNKNOWN
     return _OTHER if is_explained else _UNKNOWN
@@ -353,6 +357,22 @@ def _find_own_of_page(index: CodeIndex, unit: Unit, use: Reference) -> tuple[Sym
         range(text.count("\n", 0, one.start()), text.count("\n", 0, one.end()) + 1) for one in _SCRIPT.finditer(text)
     )
     return () if any(use.line - 1 in lines for lines in scripts) else (SymbolId(unit.facts.path, use.name),)
+
+
+def _needs_import(index: CodeIndex, unit: Unit, name: str) -> bool:
+    """Whether a name that means something of this codebase is defined or imported in the file: any name, in Java and
+    Kotlin that of a type, in Swift and C# that of a type inside of another."""
+    rules = unit.facts.rules
+    if rules.names.explicit or is_imported_from_outside(index, unit, name):
+        return True
+    is_imported = rules.names.imports_show and rules.imports.binds_last
+    if not (is_imported or rules.names.imports_open) or not name[0].isupper():
+        return False
+    files = (index.unit(path) for path in index.files_defining(name))
+    defined = [(file, one) for file in files for one in file.by_name.get(name, ())]
+    if not all(one.is_type or one.qualified.endswith(f"{name}.{name}") for _, one in defined):  # or a constructor
+        return False
+    return is_imported or all("." in file.without_namespace(one.qualified) for file, one in defined)
 
 
 def _may_be_given(index: CodeIndex, unit: Unit, use: Reference) -> bool:

@@ -1028,20 +1028,25 @@ def resolve_attribute(index: CodeIndex, owner: SymbolId | ModuleId, name: str) -
 
 
 def is_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
-    """Whether an import binds a name to something outside the codebase: its members are not ours either. A name that
-    another import brings from here, as after a `try`, is ours."""
+    """Whether a receiver is bound to something outside the codebase: its members are not ours either."""
+    may_be_shadowed = unit.facts.rules.names.outside == "types" and not name[:1].isupper()
+    return not may_be_shadowed and is_imported_from_outside(index, unit, name)
+
+
+def is_imported_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
+    """Whether only imports from outside bind a name. One that another import brings from here, as after a `try`, is
+    ours."""
     rules = unit.facts.rules
-    if not rules.names.outside or (rules.names.outside == "types" and not name[:1].isupper()):
-        return False
-    bringing = [one for one in unit.imports if name in rules.imports.bound(one)]
-    outcomes = {index.outcome(unit.facts, one).status for one in bringing}
-    return outcomes == {"external"} and name not in unit.by_qualified
+    bringing = [one for one in unit.imports if name in rules.imports.bound(one)] if rules.names.outside else ()
+    return {index.outcome(unit.facts, one).status for one in bringing} == {"external"} and name not in unit.by_qualified
 
 
 def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> bool:
-    """Whether a receiver of Ruby is a constant that nothing here defines: `ENV`, `Net::HTTP`. What its methods return
-    may be ours."""
-    is_constant = unit.facts.rules.names.constants and _CONSTANT.fullmatch(receiver) is not None
+    """Whether a receiver is a constant of Ruby or a type of Java or Kotlin that nothing here defines: `ENV`,
+    `Net::HTTP`, `Math`. What its methods return may be ours."""
+    rules = unit.facts.rules
+    is_type = rules.names.imports_show and rules.imports.binds_last and not receiver.isupper()
+    is_constant = (rules.names.constants or is_type) and _CONSTANT.fullmatch(receiver) is not None
     return is_constant and not any(map(index.files_defining, receiver.split(".")))
 
 

@@ -348,6 +348,7 @@ _WRAPPERS = {
 _TYPE_PREFIX = re.compile(
     r"(?:(?:mut|dyn|impl|any|some|inout|const|readonly|static|virtual|inline|unsafe|volatile|struct|type|typeof|final)\s+|'\w+\s+|[*&?]|\.\.\.)+"
 )
+_INNER_ANNOTATION = re.compile(r"\.@\w+\s+")  # `Cart.@Nullable Item` of Java
 _ELEMENTS = re.compile(r"(?:\[\d*\]|chan\s+|<-chan\s+)")
 
 
@@ -455,7 +456,7 @@ class Written(NamedTuple):
 
 def written_types(text: str) -> list[Written]:
     """The types a written one stands for, without wrappers."""
-    text = text.strip().strip("'\"").strip()
+    text = _INNER_ANNOTATION.sub(".", text.strip().strip("'\"").strip())
     while prefix := _TYPE_PREFIX.match(text):
         text = text[prefix.end() :]
     if text.startswith("("):  # several results: the first one counts
@@ -615,6 +616,8 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     if ".." in text:  # what a cascade of Dart calls belongs to something before, maybe many lines above
         cascade = ";[]." if ".." in members else "  "
         text = text.replace("...", "   ").replace("?..", "..").replace("..", cascade)
+    if ".@" in text:
+        text = _INNER_ANNOTATION.sub(".", text)
     if "?.(" in text:
         text = text.replace("?.(", "(")
     for written in (*members, "?.", "!."):
