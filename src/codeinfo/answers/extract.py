@@ -23,7 +23,7 @@ from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.model import FileKind, Passage, Quality
 from codeinfo.operations.answers import Answer, AnswerUsage
 from codeinfo.search.boost import CHANGELOG
-from codeinfo.search.focus import Finder, LineKind, line_asked_for, line_kind
+from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
 from codeinfo.tokens import estimate_tokens, terms
 
@@ -68,7 +68,7 @@ def extract(
     quoted = _describe_project(retrieval.query, passages, documents, finder, read_file)
     if not quoted:
         more = [further for passage in passages for further in read_more(passage, read_file)] if aim.measure else []
-        places = aim.find_statements((*documents, *passages, *more), weights)
+        places = aim.find_statements(documents, (*passages, *more), weights)
         least = LEAST_SUPPORT_UNSTATED if aim.measure and not places else LEAST_SUPPORT
         if passages and support.value + retrieval.quality.confidence >= least:
             names = frozenset(name.lower() for name in query.names)
@@ -245,6 +245,8 @@ _CHANGE_WORDS = frozenset("change changed changes different new release released
 _VERSION = re.compile(r"\bv?(\d+(?:\.\d+)+)")
 _LINK_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)?\s*\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?\s*[,.:|]?\s*\Z")
 _MOST_LINKS = 0.8  # of a passage's lines: beyond, it is a table of contents
+_SENTENCE_END = re.compile(r"[.!?][*_`\"')]*\s+(?=[A-Z\"'*`])|\n(?=\s*(?:[-*|] |\n|#))")
+_LINE_END = re.compile(r"\n")
 _LONGEST_SENTENCE = 400  # characters: longer ones are tables and code
 _LEAST_STATED = 0.6  # share of the question's words, by rarity, in a sentence and the names of its place
 _NEAR_BEST = 0.8  # of the best sentence's share
@@ -271,39 +273,41 @@ class Aim(Struct, frozen=True):
         links = sum(_LINK_ITEM.match(line) is not None for line in lines)
         return (self.asks_changes or not is_changelog(passage.path)) and links <= _MOST_LINKS * len(lines)
 
-    def find_statements(self, passages: Sequence[Passage], weights: Mapping[str, float]) -> dict[Passage, int | None]:
+    def find_statements(
+        self, documents: Sequence[Passage], passages: Sequence[Passage], weights: Mapping[str, float]
+    ) -> dict[Passage, int | None]:
         """The passages that state what is asked for, at most `PASSAGES`, each with the line that does, best first."""
+        if self.versions:
+            return dict.fromkeys(documents, 0)  # each begins with the heading of a version
         content = {word: weight for word, weight in weights.items() if word not in self.frame}
-        if not content and not self.versions:
+        if not content or self.kind is None:
             return {}
-        distinct = {(passage.root, passage.path, passage.start_line): passage for passage in reversed(passages)}
-        candidates = [passage for passage in reversed(distinct.values()) if self.may_quote(passage)]
-        stated = [
-            (passage, *statement) for passage in candidates if (statement := self._find_statement(passage, content))
-        ]
+        candidates = (
+            p for p in (*passages, *documents) if self.may_quote(p) and file_kind(p.path) is not FileKind.TEST
+        )
+        distinct = {(passage.root, passage.path, passage.start_line): passage for passage in candidates}
+        stated = [(passage, *self._find_statement(passage, content)) for passage in distinct.values()]
         ranked = sorted(stated, key=lambda entry: -entry[1])[:PASSAGES]
-        return {passage: line for passage, share, line in ranked if share >= _NEAR_BEST * ranked[0][1]}
+        least = max(_LEAST_STATED, _NEAR_BEST * ranked[0][1]) if ranked else 0.0
+        return {passage: line for passage, share, line in ranked if share >= least}
 
-    def _find_statement(self, passage: Passage, content: Mapping[str, float]) -> tuple[float, int | None] | None:
+    def _find_statement(self, passage: Passage, content: Mapping[str, float]) -> tuple[float, int | None]:
         """The share of the words that its best statement has, and the line where that begins."""
         names = _words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol} {passage.section}", content)
 
         def share(words: set[str]) -> float:
-            return sum(map(content.__getitem__, words)) / sum(content.values()) if content else 1.0
+            return sum(map(content.__getitem__, words)) / sum(content.values())
 
-        if self.asks_changes:
-            places = [_find_version(version, passage) for version in self.versions]
-            in_text = share(names | _words_in(passage.text, content))
-            is_stated = None not in places if places else in_text >= _LEAST_STATED
-            return (in_text, next(iter(places), None)) if is_stated and is_changelog(passage.path) else None
+        if self.measure is None:
+            return share(names | _words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
         statements = [
             (share(words | names), -line)
             for line, sentence in _sentences(passage)
-            if self.measure and self.measure.search(_without_markup(sentence))
+            if self.measure.search(_without_markup(sentence))
             if share(words := _words_in(sentence, content)) >= _LEAST_IN_SENTENCE
         ]
         best, line = max(statements, default=(0.0, 0))
-        return (best, -line) if best >= _LEAST_STATED else None
+        return best, -line
 
 
 def read_aim(question: str) -> Aim:
@@ -322,40 +326,11 @@ def is_changelog(path: str) -> bool:
     return file_kind(path) is FileKind.DOCS and any(map(CHANGELOG.match, (name, name.partition("-")[2])))
 
 
-def _find_version(version: str, passage: Passage) -> int | None:
-    """The line of the text that names it, 0 where the section does."""
-    pattern = re.compile(rf"(?<![\d.]){re.escape(version)}(?!\d)")
-    if (place := pattern.search(passage.text)) is not None:
-        return passage.text.count("\n", 0, place.start())
-    return 0 if pattern.search(passage.section) else None
-
-
 def _sentences(passage: Passage) -> Iterator[tuple[int, str]]:
-    """The sentences of a text with the line where each begins: wrapped lines of prose and comments are joined."""
-    is_prose = file_kind(passage.path) is FileKind.DOCS or bool(passage.section)
-    block: list[str] = []
-    lines = passage.text.split("\n")
-    for number, line in enumerate((*lines, "")):
-        bare = line.strip()
-        joins = is_prose or line_kind(line) is LineKind.COMMENT
-        begins = not bare or not joins or bare.startswith(("- ", "* ", "|", "#" if is_prose else "\0"))
-        if begins and block:
-            yield from _split_sentences(number - len(block), block)
-            block = []
-        if bare:
-            block.append(bare.lstrip("/#*;- ") if joins else bare)
-        if not joins and block:
-            yield from _split_sentences(number, block)
-            block = []
-
-
-def _split_sentences(first: int, block: Sequence[str]) -> Iterator[tuple[int, str]]:
-    text = "\n".join(block)
-    if len(text) <= _LONGEST_SENTENCE:
-        yield first, text
-        return
-    start = 0
-    for end in (*(match.end() for match in re.finditer(r"[.!?](?=\s)", text)), len(text)):
-        if 0 < end - start <= _LONGEST_SENTENCE:
-            yield first + text.count("\n", 0, start), text[start:end]
-        start = end + 1
+    """The sentences of prose, or the lines of code, each with the line where it begins."""
+    text, start = passage.text, 0
+    breaks = _SENTENCE_END if passage.section or file_kind(passage.path) is FileKind.DOCS else _LINE_END
+    for end in (*(match.end() for match in breaks.finditer(text)), len(text)):
+        if end - start <= _LONGEST_SENTENCE:
+            yield text.count("\n", 0, start), text[start:end]
+        start = end

@@ -473,8 +473,8 @@ class AnswerOperations:
         retrieval = lookup.search(query)
         relevant = self._passage_filter(lookup).relevant(retrieval)
         aim, weights = read_aim(query), lookup.word_weights(query)
-        releases = filter(None, map(lookup.find_release, aim.versions))
-        documents = (*releases, *lookup.search_kind(retrieval.query, aim.kind))
+        releases = tuple(filter(None, map(lookup.find_release, aim.versions)))
+        documents = releases if aim.versions else lookup.search_kind(retrieval.query, aim.kind)
         reply = extract(question, retrieval, relevant.kept, documents, weights, lookup.read_file)
         round = ops.Round(
             query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source
