@@ -23,7 +23,7 @@ We are happy to announce the second version of this handbook.
 The handbook is a collection of the rules of a small shop that sells lamps.
 """,
     "pyproject.toml": '[project]\nname = "lanterns"\ndescription = "Rules of a small shop"\n',
-    "refunds.md": "# Refunds\n\nRefunds take five days. The money goes back to the card that was used.\n",
+    "refunds.md": "# Refunds\n\nRefunds take five days.\n\n## Damaged goods\n\nSend a photo.\n",
     "shipping.md": """# Shipping
 
 - [Cost](#cost)
@@ -108,6 +108,10 @@ def test_the_passage_that_states_the_answer_is_quoted_first(ask: Ask, question: 
     assert words in first
     assert "announce" not in answer.text
     assert "badge" not in answer.text
+
+
+def test_a_passage_is_of_the_section_that_it_begins_with(ask: Ask) -> None:
+    assert [one.section for one in ask("how long do refunds take?").citations] == ["Refunds"]
 
 
 @pytest.mark.parametrize("question", ["how long do refunds take?", "when does the office open?"])

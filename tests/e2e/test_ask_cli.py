@@ -260,15 +260,24 @@ def test_a_follow_up_goes_on_and_a_stranger_may_not(tree: Path) -> None:
             engine.answers.run_agent(
                 AgentRunRequest("explainer", "explain", str(tree), conversation=first.conversation_id)
             )
+        run = engine.answers.run_agent(AgentRunRequest("explainer", "explain", str(tree)))
+        step = f"codeinfo agents run explainer INSTRUCTION --conversation {run.conversation_id}"
+        with pytest.raises(UsageError, match=step):
+            engine.answers.ask(replace(again, conversation=run.conversation_id))
 
 
 def test_an_agent_runs_the_steps_of_a_command_in_one_conversation(tree: Path) -> None:
+    heard: list[str] = []
     with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
-        run = engine.answers.run_agent(AgentRunRequest("explainer", "transfers", str(tree), command="tour"))
+        request = AgentRunRequest("explainer", "transfers", str(tree), command="tour")
+        run = engine.answers.run_agent(request, Listener(text=heard.append))
         assert len(run.answers) == 3
+        headings = [f"## {answer.question}" for answer in run.answers]
+        assert [line for line in "".join(heard).split("\n") if line.startswith("## ")] == headings
         assert "new to this part" in server.requests[-1].body["messages"][0]["content"]
         detail = engine.conversations.show(ConversationRequest(run.conversation_id))
         assert detail.conversation.agent_name == "explainer"
+        assert detail.conversation.title == "transfers"
         assert len(detail.turns) == 6
         with pytest.raises(UsageError, match="is not a folder"):
             engine.answers.run_agent(AgentRunRequest("explainer", "x", str(tree / "bank.py")))

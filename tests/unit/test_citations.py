@@ -102,3 +102,9 @@ def test_hostile_text_takes_little_time(hostile: str) -> None:
     started = time.process_time()
     checked(hostile + " [1]")
     assert time.process_time() - started < 5
+
+
+def test_a_claim_is_reported_without_the_gap_of_its_citation() -> None:
+    checker = CitationChecker(ITEMS)
+    checker.check("It retries 999 times before it closes all adapters [1].")
+    assert [fault.claim for fault in checker.faults] == ["It retries 999 times before it closes all adapters."]

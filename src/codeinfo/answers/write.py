@@ -107,7 +107,8 @@ class CitationChecker:
         return _rewrite_numbers(claim, groups, labels)
 
     def _fault(self, number: int, claim: str, problem: str, action: str) -> None:
-        self.faults.append(CitationFault(number, " ".join(claim.split())[:_CLAIM_SHOWN], problem, action))
+        shown = re.sub(r" (?=[.,;:!?])", "", " ".join(claim.split()))  # a citation stood between
+        self.faults.append(CitationFault(number, shown[:_CLAIM_SHOWN], problem, action))
 
 
 # --- parsing a claim -------------------------------------------------------------------------------------------------

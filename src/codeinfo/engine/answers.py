@@ -7,6 +7,7 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -347,12 +348,13 @@ class DocumentLookup(Lookup):
 
 def _passage_of_hit(hit: Hit) -> Passage:
     """The hit shows its whole chunk."""
-    section = hit.breadcrumb if hit.kind is FileKind.DOCS else ""
+    section = _first_section(hit.text, hit.breadcrumb) if hit.kind is FileKind.DOCS else ""
     return fill(Passage, hit, chunk_id=str(hit.chunk_id), section=section)
 
 
 def _passage_of_document(hit: DocumentHit, root: str) -> Passage:
     """The distance of the hit is cosine, that of a passage squared L2."""
+    section = _first_section(hit.content, f"{hit.title}{CRUMB}{hit.section}").partition(CRUMB)[2]
     return fill(
         Passage,
         hit,
@@ -361,8 +363,16 @@ def _passage_of_document(hit: DocumentHit, root: str) -> Passage:
         text=hit.content,
         chunk_id=hit.id,
         symbol=hit.section.rpartition(CRUMB)[2],
+        section=section,
         distance=Distance(round(2 * hit.distance, 4)) if hit.distance is not None else None,
     )
+
+
+def _first_section(text: str, titles: str) -> str:
+    """The section of a text's first words: a short one is in one chunk with its first subsection, which names both."""
+    opening = takewhile(lambda line: not line or line.startswith("#"), text.split("\n"))
+    title, names = "".join([line for line in opening if line][-1:]).lstrip("# "), titles.split(CRUMB)
+    return CRUMB.join(names[: names.index(title) + 1]) if title in names else titles
 
 
 class AnswerOperations:
@@ -395,9 +405,11 @@ class AnswerOperations:
         listener: Listener = QUIET,
         *,
         agent: Profile | None = None,
+        title: str = "",
         left_out: Sequence[Path] = (),
     ) -> ops.Answer:
-        """Files in `left_out` are not searched or read: the questions of a test must not answer themselves."""
+        """`title` is that of a new conversation, otherwise the question. Files in `left_out` are not searched or read:
+        the questions of a test must not answer themselves."""
         if not request.question.strip():
             raise UsageError("the question is empty", "Ask something")
         conversation = self._conversation_for(request.conversation, agent)
@@ -411,7 +423,10 @@ class AnswerOperations:
             lookup = CodeLookup(self._engine, request.paths, listener.progress, left_out)
         else:
             lookup = DocumentLookup(self._engine, request, listener.progress)
-        identity = conversation.id if conversation else self._new_conversation(request, chosen, listener.source, agent)
+        if conversation:
+            identity = conversation.id
+        else:
+            identity = self._new_conversation(request, title, chosen, listener.source, agent)
         with self._store.run(identity):
             earlier = self._store.turns(identity)
             turn = self._store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
@@ -492,18 +507,25 @@ class AnswerOperations:
             return None
         conversation = self._store.get(identity)
         if conversation.agent_name != (agent.name if agent else ""):
-            whose = f"agent {conversation.agent_name}" if conversation.agent_name else "no agent"
-            step = "Continue it with the same, or start a new one"
+            name = conversation.agent_name
+            operation, *words = ("agents run", name, "INSTRUCTION") if name else ("ask", "QUESTION")
+            step = NextStep("Continue it with ", to_run(operation, *words, conversation=conversation.id))
+            whose = f"agent {name}" if name else "no agent"
             raise UsageError(f"conversation {conversation.id} belongs to {whose}", step)
         return conversation
 
     def _new_conversation(
-        self, request: ops.AskRequest | DocsAskRequest, chosen: ChatModel, source: str, agent: Profile | None
+        self,
+        request: ops.AskRequest | DocsAskRequest,
+        title: str,
+        chosen: ChatModel,
+        source: str,
+        agent: Profile | None,
     ) -> str:
         paths = request.paths if isinstance(request, ops.AskRequest) else (DOCUMENTS,)
         paths = paths or (self._engine.indexes.locate(""),)
         return self._store.create(
-            title=title_of(request.question),
+            title=title_of(title or request.question),
             provider=chosen.provider,
             model=chosen.model_id,
             source=source,
@@ -568,10 +590,10 @@ class AnswerOperations:
         answers: list[ops.Answer] = []
         conversation = request.conversation
         for instruction in instructions:
-            if answers:
-                listener.text("\n\n")
+            if len(instructions) > 1:
+                listener.text("\n\n" * bool(answers) + f"## {instruction}\n\n")
             question = ops.AskRequest(instruction, (str(folder),), conversation, request.provider, request.model)
-            answers.append(self.ask(question, listener, agent=profile))
+            answers.append(self.ask(question, listener, agent=profile, title=request.instruction or request.command))
             conversation = answers[-1].conversation_id
         return ops.AgentRun(profile.name, conversation, answers[-1].model_id, tuple(answers))
 
