@@ -28,9 +28,9 @@ class CountingSource:
     def __init__(self, source: Source, project: Project) -> None:
         self._source, self._project = source, project
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+    def walk(self, store: SqliteStore | None) -> tuple[Files, Walk]:
         self._project.walks += 1
-        return self._source.walk(store, by_content=by_content)
+        return self._source.walk(store)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._source, name)

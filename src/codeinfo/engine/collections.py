@@ -189,13 +189,13 @@ class CollectionSource(Source, frozen=True):
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache / "documents", Path(self.collection.slug))
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[FolderFiles, Walk]:
+    def walk(self, store: SqliteStore | None) -> tuple[FolderFiles, Walk]:
         root = self._place()
         if self.collection.kind is Kind.FILES:
             return FolderFiles(root), _walk_files(root, self.collection.files)
         walked = without_odd_names(walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True)))
         if self.collection.kind is Kind.PACKAGE:
-            rows = store.manifest() if store is not None and not by_content else {}
+            rows = store.manifest() if store is not None else {}
             walked = _of_package(root, walked, rows)
         reason = "the collection's patterns leave it out"
         return FolderFiles(root), _filter_walk(walked, self.collection.globs, "glob", reason)
@@ -343,7 +343,9 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, i
         text = get(collection.url, MAX_DOCUMENT_BYTES)
         contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
-        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(Path(collection.url))
+        if not collection.remote and os.stat(collection.url).st_size > MAX_PACKED_BYTES:
+            raise UsageError(f"{collection.url} has more than {MAX_PACKED_BYTES:,} bytes")
+        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else Path(collection.url).read_bytes()
         contents = collections.unpack(data)
         text = contents[MANIFEST]
         named = (file for file in collections.read_manifest(text.decode("utf-8", "replace")).files if file.url)
@@ -366,12 +368,6 @@ def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *,
         if moved == collection.url:
             raise
         return store(moved, policy.pin(moved))
-
-
-def _read_archive(path: Path) -> bytes:
-    if path.stat().st_size > MAX_PACKED_BYTES:
-        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes")
-    return path.read_bytes()
 
 
 def _download_listed(manifest: Manifest, url: str, get: Download) -> dict[str, bytes]:
@@ -442,7 +438,7 @@ def _repair_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 
 def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackResponse:
-    reader, walked = source.walk(None, by_content=True)
+    reader, walked = source.walk(None)
     files, skipped = dict[str, bytes](), list(walked.skipped)
     for file, loaded in reader.load(walked.files):
         if isinstance(loaded, Skip):

@@ -175,7 +175,11 @@ class _Searcher:
         self, query: str, embedder: Embedder | None, cosines: Cosines | None
     ) -> tuple[list[ops.DocumentHit], Quality]:
         """The best passage of each document, then, if there is room, their next best ones."""
-        allowed = self._near_files(cosines) if cosines is not None else None
+        allowed = None
+        if cosines is not None:
+            closest = np.full(len(self._view.paths), -1.0, np.float32)
+            np.maximum.at(closest, self._view.row_file, cosines)
+            allowed = 1 - closest <= self._request.max_distance
         options = SearchOptions(roots=self._view.roots, limit=self._limit, allowed=allowed, weights=DOCUMENTS)
         result = search(query, self._view, embedder, options)
         query_terms = {term for word in words(query) if word not in STOP_WORDS for term in terms(word)}
@@ -187,11 +191,6 @@ class _Searcher:
                 if query_terms.intersection(terms(chunk.text)):
                     seconds.append(self._result(row, chunk, distance, hit.score * SECOND))
         return [*firsts, *seconds][: self._limit], result.quality
-
-    def _near_files(self, cosines: Cosines) -> NDArray[np.bool_]:
-        closest = np.full(len(self._view.paths), -1.0, np.float32)
-        np.maximum.at(closest, self._view.row_file, cosines)
-        return 1 - closest <= self._request.max_distance
 
     def _choose_passages(self, hit: Hit, cosines: Cosines | None) -> list[tuple[int, ChunkRow, float | None]]:
         """The hit's passage and the next one, within the requested distance; otherwise the document's closest."""
@@ -458,7 +457,7 @@ class DocumentOperations:
         collection, store = index.source.collection, index.live_store()
         rows = store.manifest() if store is not None else {}
         try:
-            files, walked = index.source.walk(store, by_content=True)
+            files, walked = index.source.walk(None)
         except NotFound as error:
             return ops.SyncReport(collection.id, collection.name, ops.SyncPlan(), True, notes=(str(error),))
         loaded = ((file.path, content) for file, content in files.load(walked.files))

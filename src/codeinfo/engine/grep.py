@@ -215,7 +215,7 @@ class GrepOperations:
         last_refresh = None if is_indexing or index.source.fixed else index.seen
         walked = last_refresh.walk if last_refresh else None
         with self._lock:
-            walked = walked or index.source.walk(store, by_content=False)[1]
+            walked = walked or index.source.walk(store)[1]
             state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
             entry = self._corpora.get(store.derived)
             if entry is not None and entry[0][0] == state[0] and entry[0][1] is walked and entry[0][2] == state[2]:

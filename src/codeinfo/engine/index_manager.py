@@ -297,7 +297,7 @@ class IndexManager:
         return self.look(by_content=False)[2]
 
     def look(self, *, by_content: bool) -> Look:
-        files, walked = self.source.walk(self.live_store(), by_content=by_content)
+        files, walked = self.source.walk(None if by_content else self.live_store())
         store = self.live_store()
         plain = Walk(walked.files, walked.skipped)
         if store is None or store.recipe != self.recipe():
@@ -477,7 +477,7 @@ class _Refresh(Struct, frozen=True):
                 store.verify()  # reuse a dead writer's work only if it is intact
             store.check_vector_files()
             if _state(index.open_store) != before:  # another process has just finished: it may have seen newer files
-                files, walked = index.source.walk(index.open_store, by_content=self.by_content)
+                files, walked = index.source.walk(None if self.by_content else index.open_store)
                 changes = None
             if changes is None or store is not index.open_store:
                 changes = _compare(files, store, walked, self.by_content)

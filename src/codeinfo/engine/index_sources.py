@@ -49,8 +49,8 @@ class Source(Struct, frozen=True):
     def index_folder(self, cache: Path) -> IndexFolder:
         raise NotImplementedError
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
-        """Its files and a reader for their contents. With `by_content`, sizes and times are not trusted."""
+    def walk(self, store: SqliteStore | None) -> tuple[Files, Walk]:
+        """Its files and a reader for their contents. What `store` knows is not looked at again."""
         raise NotImplementedError
 
     def walk_changed(self, before: Walk, changed: Mapping[str, bool]) -> Walk | None:
@@ -65,7 +65,7 @@ class CodeSource(Source, frozen=True):
     def index_folder(self, cache: Path) -> IndexFolder:
         return IndexFolder(cache, self.root, family_of(self.root))
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+    def walk(self, store: SqliteStore | None) -> tuple[Files, Walk]:
         memo = _load_memo(store) if store is not None else None
         return self.contents, without_odd_names(walk_from(memo, self.root, self.settings))
 
@@ -88,7 +88,7 @@ class RevisionSource(Source, frozen=True):
         settings = hashlib.sha256(repr(self.settings).encode()).hexdigest()[:6]  # they may differ between work trees
         return IndexFolder(cache, self.root, family_of(self.root), f"{self.contents.commit[:20]}-{settings}")
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+    def walk(self, store: SqliteStore | None) -> tuple[Files, Walk]:
         return self.contents, without_odd_names(self.contents.walk(self.settings))
 
 
@@ -111,7 +111,7 @@ class TeamSource(Source, frozen=True):
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)[-40:]
         return IndexFolder(cache, self.root, Path(f"//{self.family}"), f"{readable}-{digest}")
 
-    def walk(self, store: SqliteStore | None, *, by_content: bool) -> tuple[Files, Walk]:
+    def walk(self, store: SqliteStore | None) -> tuple[Files, Walk]:
         return self.contents, self.contents.walk()
 
 

@@ -248,7 +248,8 @@ class Indexes:
             if not self.config.store.url:
                 raise
             raise NotFound(error.what, f"{error.next_step}. {NAME_WITH_HOST}") from error
-        index = self.of(root) if root else self._index_around(target)
+        root = root or self._project_around(target)
+        index = self._managers.get(root) or self.of(root)  # a known project is not looked at again
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} is not in {index.root}", "Give a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
@@ -348,11 +349,6 @@ class Indexes:
         repository; otherwise the folder itself, or for a file the current folder if it lies in it, or its own."""
         self._refuse_callers(path)
         return self._project_around(resolve_existing(path))
-
-    def _index_around(self, target: str) -> IndexManager:
-        """Most questions are about a project that is known, which is not looked at again."""
-        root = self._project_around(target)
-        return self._managers.get(root) or self.of(root)
 
     def _project_around(self, target: str) -> str:
         """The root of the project of a path without links."""

@@ -281,7 +281,7 @@ class TeamOperations:
         embedder = indexes.models.embedder()
 
         def walk(mirror: Path, commit: str) -> tuple[Files, Walk]:
-            return indexes.at_commit(mirror, commit, config).source.walk(None, by_content=False)
+            return indexes.at_commit(mirror, commit, config).source.walk(None)
 
         return Tools(
             database=self.database,
@@ -343,7 +343,7 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
     index = indexes.find(request.path).index
     server = Server(index.config, request.to)
     project = request.project or _identity(index.root)
-    files, walked = index.source.walk(index.live_store(), by_content=True)
+    files, walked = index.source.walk(index.live_store())
     listed, notes = list[receiving.PushedFile](), list[str]()
     for source, loaded in files.load(walked.files):
         if isinstance(loaded, Skip):
