@@ -232,7 +232,7 @@ def test_a_new_function_against_what_was_agreed(project: Path) -> None:
     ]
     assert "by Ann says: we never import requests in pkg/" in found[0][2]
     assert "os.path.join is used here" in found[1][2]
-    assert found[2][2] == "requests is imported, and no manifest names it"
+    assert found[2][2] == "requests is imported for the first time"
     assert found[3][2] == "load is new, and no test names it"
 
 
@@ -240,8 +240,8 @@ def test_a_new_line_of_a_manifest(project: Path) -> None:
     text = '[project]\nname = "pkg"\ndependencies = ["click>=9", "httpx"]\n'
     (project / "pyproject.toml").write_text(text)
     assert [message for _, _, message in review(project)] == [
-        "click was >=8, is >=9",
         "httpx is a new dependency",
+        "click was >=8, is >=9",
     ]
 
 
@@ -270,6 +270,18 @@ def test_a_release_of_the_packages_of_one_repository_is_no_news(project: Path) -
     for name in names:
         (project / "packages" / name / "package.json").write_text(manifest.format(name, "1.1.0", "3.0.0"))
     assert [message for _, _, message in review(project)] == ["koa was 2.0.0, is 3.0.0"]
+
+
+def test_packages_updated_alike_are_one_finding(project: Path) -> None:
+    manifest = '{{"name": "web", "dependencies": {{"@vue/a": "{0}", "@vue/b": "{0}", "koa": "2.0.0"}}}}'
+    commit(project, "a package", {"package.json": manifest.format("2.0.0")})
+    (project / "package.json").write_text(manifest.format("3.0.0"))
+    assert [message for _, _, message in review(project)] == ["@vue/a and 1 more were 2.0.0, are 3.0.0"]
+
+
+def test_a_constructor_needs_no_test_of_its_own(project: Path) -> None:
+    (project / "pkg" / "adapter.py").write_text(ADAPTER + "\n    def __init__(self):\n        self.url = 1\n")
+    assert review(project) == []
 
 
 @pytest.mark.parametrize(

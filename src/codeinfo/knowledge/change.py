@@ -335,10 +335,10 @@ _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 def _is_test_case(one: Definition, language: str, used: Collection[str]) -> bool:
     """Whether a framework runs a function of a test file as a test. A helper is called or passed by its name, and
     what sets a class up is a constructor or has a name that frameworks know."""
-    prepares = one.name in (one.qualified.split(".")[-2:][0], "constructor", "__init__", "setUp")
     return (
         one.name not in used
-        and not (prepares and "." in one.qualified)
+        and not _is_constructor(one)
+        and one.name != "setUp"
         and not _is_callback(one)
         and may_be_test(language, one.qualified)
     )
@@ -451,8 +451,8 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
                 continue
             if one.qualified in before or one.qualified in renamed:
                 changed.append((-touched[revision.path][one.qualified], revision.at(one.start_line), one.qualified))
-            elif one.qualified in moved:
-                continue
+            elif one.qualified in moved or _is_constructor(one):
+                continue  # nothing new to test, or only what comes with the class
             elif _is_offered(one, public, revision.path) or not is_tested:
                 names = _names_in_tests(one, revision.after.definitions, before)
                 is_named = any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
@@ -467,14 +467,18 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     return findings
 
 
-def _names_in_tests(one: Definition, definitions: Sequence[Definition], known: Collection[str]) -> tuple[str, ...]:
-    """The names of what a test of a function uses: the class, for a constructor, or if a new class has no other
-    function: a framework may call that of a job or a command."""
+def _names_in_tests(one: Definition, definitions: Sequence[Definition], before: Collection[str]) -> tuple[str, ...]:
+    """The names of what a test of a function uses: the class, if a new one has no other function: a framework may call
+    that of a job or a command."""
     owner = one.qualified.rpartition(".")[0]
-    offered = (other for other in definitions if other.is_function and other.exported)
-    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner} - CONSTRUCTORS
-    is_by_class = owner and (one.name in CONSTRUCTORS or (beside == {one.name} and owner not in known))
+    offered = [other for other in definitions if other.is_function and other.exported and not _is_constructor(other)]
+    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner}
+    is_by_class = owner and owner not in before and beside == {one.name}
     return (one.qualified, owner) if is_by_class else (one.qualified,)
+
+
+def _is_constructor(one: Definition) -> bool:
+    return "." in one.qualified and one.name in (one.qualified.split(".")[-2], *CONSTRUCTORS)
 
 
 def _is_offered(one: Definition, public: Collection[str], path: str) -> bool:
@@ -483,7 +487,7 @@ def _is_offered(one: Definition, public: Collection[str], path: str) -> bool:
     is_implementing = _OVERRIDES.search(one.signature.partition(one.name)[0]) or (
         one.name.startswith("__") or ("." in one.qualified and path.endswith(".rs") and "pub " not in one.signature)
     )
-    return one.qualified in public and (one.name in CONSTRUCTORS or not is_implementing)
+    return one.qualified in public and not is_implementing
 
 
 def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> Finding:
@@ -537,6 +541,7 @@ def new_dependencies(
     old, new = _by_manifest(before), _by_manifest(after)
     names_before = {one.name for one in before}
     findings = []
+    updates: dict[tuple[str, str], dict[str, str]] = {}  # by both versions, the place of each package
     for one in (one for one in after if one.name not in project_packages):
         key = _key(one)
         gone = old.get(key, set()) - new[key]
@@ -545,15 +550,23 @@ def new_dependencies(
             findings.append(Finding("dependency", one.source, message))
         elif one.version not in old.get(key, ()) and any(_may_break(version, one.version) for version in gone):
             was = " or ".join(sorted(version or "any version" for version in gone))
-            message = f"{one.name} was {was}, is {one.version or 'any version'}"
-            findings.append(Finding("dependency", one.source, message))
+            updates.setdefault((was, one.version or "any version"), {}).setdefault(one.name, one.source)
+    for (was, now), sources in updates.items():
+        first, *more = sources
+        names = f"{first} and {len(more)} more were {was}, are" if more else f"{first} was {was}, is"
+        findings.append(Finding("dependency", sources[first], f"{names} {now}"))
     declared = {package_of(one.name): one.name in names_before for one in after}
     for module, place in imported:
         package = package_of(module)
         if package and package not in used_elsewhere and not _is_standard(module) and declared.get(package, True):
-            what = "is imported for the first time" if package in declared else "is imported, and no manifest names it"
+            # Elsewhere modules have other names than the packages that bring them.
+            is_missing = package not in declared and place.rpartition(":")[0].endswith(_SCRIPTS)
+            what = "is imported, and no manifest names it" if is_missing else "is imported for the first time"
             findings.append(Finding("dependency", place, f"{module} {what}"))
     return list({finding.message: finding for finding in reversed(findings)}.values())[::-1]
+
+
+_SCRIPTS = (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".vue", ".svelte")
 
 
 def _may_break(before: str, after: str) -> bool:

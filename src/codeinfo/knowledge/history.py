@@ -32,7 +32,6 @@ DECLINING_DAYS = 180
 WINDOW_DAYS = 400  # of history that is read: anything older has been declining for long
 MONTHS = 13  # this month and the twelve before it: the window covers them all
 EXACT_FILES = 8  # dated for a pattern's newest use, last changed first; beyond, knowing that it rises is enough
-FEW_FILES = 3  # dated where nothing depends on the date
 MOST_BLAMES = 60  # files dated in one run: git needs 40 ms for each in a history of 35,000 commits, …
 BLAME_S = 10.0  # … but 1.5 s in one of 110,000: no more begins after this long
 _DAY = 86_400
@@ -119,18 +118,15 @@ class LineDates(Struct, dict=True):
             return RISING
         return DECLINING if age_days >= DECLINING_DAYS else STABLE
 
-    def newest_use(self, uses: Lines, *, decides: bool = True) -> float | None:
+    def newest_use(self, uses: Lines) -> float | None:
         """When the newest of the lines was written, 0 if before the window, None if the budget ended before that was
-        known: over all files, or a few where the date decides nothing. Files are dated from the latest on until no
-        other can have a newer line; those already dated come first among equals."""
+        known. Files are dated from the latest on until no other can have a newer line; those already dated come first
+        among equals."""
         newest, undated = 0.0, False
         in_window = (path for path in uses if path in self.bounds)
         candidates = sorted(in_window, key=lambda path: (-self.bounds[path], path not in self.known, path))
         for number, path in enumerate(candidates):
             if self.bounds[path] <= newest or (number >= EXACT_FILES and self.trend(newest) == RISING):
-                break
-            if number >= FEW_FILES and not decides:
-                undated = True
                 break
             dates = self._dates(path)
             undated = undated or not dates

@@ -209,10 +209,12 @@ def _patterns(
         is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * asked
         if is_rare and not detectors[positions[0]].from_project:
             continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
-        alone = len(positions) == 1
+        newest = {}
+        if history and len(positions) > 1 and detectors[positions[0]].advice:  # dates decide between answers
+            newest = {at: history.newest_use(where[at]) for at in positions}
         counted = [
             replace(
-                _count_uses(detectors[at], where[at], answering, area, history, alone),
+                _count_uses(detectors[at], where[at], answering, area, history, newest.get(at)),
                 examples=_choose_examples(detectors, where[at], files, history),
             )
             for at in positions
@@ -237,10 +239,8 @@ def _keep_gaining(answers: Sequence[PatternUse], uses: Sequence[Lines], history:
 
 
 def _count_uses(
-    detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, alone: bool
+    detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, newest: float | None
 ) -> PatternUse:
-    """Dates decide between answers: for a single answer a few files are dated, for answers that do not compete none."""
-    newest = history.newest_use(paths, decides=not alone) if history and detector.advice else None
     momentum = history.trend(newest) if history and not history.is_young and newest is not None else ""
     return PatternUse(
         name=detector.name,

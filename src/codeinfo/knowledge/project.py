@@ -191,17 +191,16 @@ def is_shipped(item: Dependency) -> bool:
     return _NOT_SHIPPED.search(item.group) is None
 
 
-# A program, on which no other project's code depends, has such a file, or a manifest that says so…
+# A program, on which no other project's code depends, has such a file, or a manifest that says so, for itself or for
+# everything that is built with it…
 _PROGRAM_FILES = frozenset("manage.py artisan config.ru main.go".split())
 _PROGRAMS = (
-    (r"package\.json", r'"private"\s*:\s*true'),
-    (r"Cargo\.toml", r"(?m)^publish\s*=\s*false"),
-    (r"build\.gradle(?:\.kts)?|pom\.xml", r"\bandroid\.application\b|spring-boot-maven|springframework\.boot\b[\"')]"),
-    (r".*\.csproj", r'Sdk="Microsoft\.NET\.Sdk\.(?:Web|Worker)"|<OutputType>(?:Win)?Exe'),
+    (r"package\.json", r'"private"\s*:\s*true', False),
+    (r"Cargo\.toml", r"(?m)^publish\s*=\s*false", False),
+    (r"build\.gradle(?:\.kts)?", r"\bandroid\.application\b|springframework\.boot[\"')]", True),
+    (r"pom\.xml", r"spring-boot-maven", True),
+    (r".*\.csproj", r'Sdk="Microsoft\.NET\.Sdk\.(?:Web|Worker)"|<OutputType>(?:Win)?Exe', True),
 )
-_WHOLE_BUILD = re.compile(
-    r"build\.gradle(?:\.kts)?|pom\.xml|.*\.csproj"
-)  # the others of a build are parts of the program
 # …unless it is published all the same.
 _PUBLISHED = re.compile(
     r"(?m)^\[build-system\]|\bmaven-?publish\b|<(?:PackageId|PackageTags|GeneratePackageOnBuild)>|<IsPackable>true",
@@ -212,21 +211,15 @@ _PUBLISHED = re.compile(
 def program_folders(paths: Collection[str], manifest_texts: Mapping[str, str]) -> dict[str, bool]:
     """Whether the nearest of these folders around a file has a program, on which nobody else's code depends."""
     folders = {path.rpartition("/")[0]: True for path in paths if path.rpartition("/")[2] in _PROGRAM_FILES}
-    published = {path for path, text in manifest_texts.items() if path.endswith(".gemspec") or _PUBLISHED.search(text)}
-    whole_build: list[bool] = []
     for path, text in manifest_texts.items():
         folder, _, name = path.rpartition("/")
-        signs = [sign for files, sign in _PROGRAMS if re.fullmatch(files, name)]
-        if not signs or not is_shipped_folder(folder):
-            continue
-        is_program = any(re.search(sign, text) for sign in signs)
-        if _WHOLE_BUILD.fullmatch(name):
-            whole_build.append(is_program and path not in published)
-        else:
-            folders.setdefault(folder, is_program)
-    if any(whole_build):
-        folders[""] = True
-    return folders | {path.rpartition("/")[0]: False for path in published}
+        for files, sign, is_whole in _PROGRAMS if is_shipped_folder(folder) else ():
+            is_program = re.fullmatch(files, name) is not None and re.search(sign, text) is not None
+            if is_program or (re.fullmatch(files, name) and not is_whole):
+                folders.setdefault("" if is_whole else folder, is_program)
+        if path.endswith(".gemspec") or _PUBLISHED.search(text):
+            folders[folder] = False
+    return folders
 
 
 def _packages(module: str) -> tuple[str, ...]:
