@@ -108,11 +108,11 @@ def gathering_file(graph: Graph, path: str) -> tuple[str, int, int] | None:
     is_package = facts.rules.imports.qualified
     around = folder.rpartition("/")[0] if is_package else folder
     places: dict[str, set[str]] = {}  # of each neighbour, the files that import it
-    for one, other in graph.files.items():
-        unit = one.rpartition("/")[0] if is_package else one
+    for neighbour, other in graph.files.items():
+        unit = neighbour.rpartition("/")[0] if is_package else neighbour
         is_beside = unit.rpartition("/")[0] == around and unit not in (folder if is_package else path, around)
         if is_beside and other.language == facts.language and not other.is_test:
-            users = {edge.source for edge in graph.users(one) if not edge.implicit}
+            users = {edge.source for edge in graph.users(neighbour) if not edge.implicit}
             shipped = (user for user in users if is_product(user, FileKind(graph.files[user].kind)))
             places.setdefault(unit, set()).update(user for user in shipped if not user.startswith(f"{unit}/"))
     counts = Counter(user for users in places.values() for user in users)
@@ -138,23 +138,24 @@ def path_role(path: str) -> tuple[str, str]:
         return "migration", "data"
     *folders, name = path.split("/")
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
-    own = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
+    parts = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
     # `UserSettings` are a user's, not the program's; nor are `TermsOfService` a service.
-    is_telling = own and (own[-1] in _HOLDING if len(own) == 1 else own[-1] not in _OF_OTHERS and own[-2] != "of")
-    # A `.ts` beside components has no markup: it helps them.
-    held = _HOLDING - _MARKUP if name.endswith(".ts") else _HOLDING
+    is_telling = parts and (
+        parts[-1] in _HOLDING if len(parts) == 1 else parts[-1] not in _OF_OTHERS and parts[-2] != "of"
+    )
     around = [folder.lower() for folder in reversed(folders)]
-    holding = [folder for folder in around if folder in held]
-    words = (word for word in (*(own[-1:] if is_telling else ()), *holding) if word in _ROLE_OF)
+    # A `.ts` beside components has no markup: it helps them.
+    holding = [folder for folder in around if folder in _HOLDING and not (folder in _MARKUP and name.endswith(".ts"))]
+    words = (word for word in (*(parts[-1:] if is_telling else ()), *holding) if word in _ROLE_OF)
     roles = [_ROLE_OF[word] for word in words if name.endswith(_ONLY_IN.get(word, ""))]
-    is_beside_data = len(own) > 1 and own[-1] in _BESIDE_DATA and roles and roles[0][1] in ("domain", "data")
+    is_beside_data = len(parts) > 1 and parts[-1] in _BESIDE_DATA and roles and roles[0][1] in ("domain", "data")
     if not roles or is_beside_data or not _TRANSLATIONS.isdisjoint(around):
         return "", ""
     if roles[0][1] == "api" and name.endswith(_SCRIPTS) and not _FRONT.isdisjoint(around):
         return roles[0][0], "presentation"
-    shown = next((one for one in roles if one[1] in ("api", "presentation")), None)
+    showing = (pair for pair in roles if pair[1] in ("api", "presentation"))
     # `pages/settings/profile.vue` shows settings.
-    return shown if roles[0][0] == "configuration" and shown else roles[0]
+    return next(showing, roles[0]) if roles[0][0] == "configuration" else roles[0]
 
 
 def _words(token: str) -> list[str]:
@@ -162,11 +163,11 @@ def _words(token: str) -> list[str]:
 
 
 LINES_ABOVE, LINES_INSIDE = 40, 60  # of a definition: its documentation and attributes, or its first statements
-SAID_CHARS = 120
+NOTICE_CHARS = 120
 DEPRECATED = "deprecated"
 _DEPRECATED = re.compile(
     r"^[\s/*#;!-]*(?:[@\\](?:\w+\.)*[Dd]eprecated?\b|(?<=[/*#-] )(?:Deprecated|DEPRECATED):"
-    r"|@available\([^)\n]*\bdeprecated\b|(?:#\[\\?|\[\[?)(?:[\w.]+,\s*)*(?:System\.)?(?:Obsolete|[Dd]eprecated)(?:Attribute)?\b)(?P<said>.*)",
+    r"|@available\([^)\n]*\bdeprecated\b|(?:#\[\\?|\[\[?)(?:[\w.]+,\s*)*(?:System\.)?(?:Obsolete|[Dd]eprecated)(?:Attribute)?\b)(?P<notice>.*)",
     re.MULTILINE,
 )
 _QUOTED = re.compile(r"([\"'])((?:(?!\1).)*)\1")
@@ -183,27 +184,27 @@ def deprecation(lines: Mapping[int, str], start: int, end: int) -> str:
             break
         above.insert(0, line)
     head = "\n".join(above)
-    said = [_said(head, match.start("said")) for match in _DEPRECATED.finditer(head)]
-    if not said:
+    notices = [_notice(head, match.start("notice")) for match in _DEPRECATED.finditer(head)]
+    if not notices:
         inside = " " * (len(above[-1]) - len(above[-1].lstrip()) + 4)
         for number in range(start + 1, min(end, start + LINES_INSIDE) + 1):
             line, rest = lines.get(number, ""), "\n".join(lines.get(number + more, "") for more in range(5))
             if line.startswith(f"{inside}.. deprecated::"):
-                said.append(lines.get(number + 1, ""))
+                notices.append(lines.get(number + 1, ""))
             elif line.startswith(f"{inside}warnings.warn(") and "DeprecationWarning" in rest:
-                said.append(_said(rest, rest.index("(")))
-        said = [one for one in said if not _OF_PARAMETER.search(one)]
-    text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", next(filter(None, said), "")).split()).strip(" :-*/\"'")
-    return f"{DEPRECATED}: {text[:SAID_CHARS]}".rstrip(": ") if said else ""
+                notices.append(_notice(rest, rest.index("(")))
+        notices = [notice for notice in notices if not _OF_PARAMETER.search(notice)]
+    text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", next(filter(None, notices), "")).split()).strip(" :-*/\"'")
+    return f"{DEPRECATED}: {text[:NOTICE_CHARS]}".rstrip(": ") if notices else ""
 
 
-def _said(text: str, start: int) -> str:
+def _notice(text: str, start: int) -> str:
     """What stands behind a mark: the sentence in its brackets, which is no version, otherwise the rest of its line."""
     line = text[start:].partition("\n")[0].strip()
     if not line.startswith(("(", "=", "]")):
         return line
-    quoted = (match[2] for match in _QUOTED.finditer(text[start : start + 2 * SAID_CHARS] if line[0] != "]" else ""))
-    return next((one for one in quoted if " " in one), "")
+    quoted = (match[2] for match in _QUOTED.finditer(text[start : start + 2 * NOTICE_CHARS] if line[0] != "]" else ""))
+    return next((sentence for sentence in quoted if " " in sentence), "")
 
 
 def add_context(
@@ -215,21 +216,21 @@ def add_context(
 ) -> tuple[Hit, ...]:
     """`files` and `hints` are by path, `callers` (definitions that call a result) and what is said about `deprecated`
     results by path and qualified name."""
-    found = []
-    for hit in hits:
+
+    def with_context(hit: Hit) -> Hit:
         kind, layer = role(hit)
         trend, warning = hints[hit.path].of_lines(hit.start_line, hit.end_line) if hit.path in hints else ("", "")
-        warning = deprecated.get((hit.path, hit.symbol), warning)
         context = replace(
             files.get(hit.path, HitContext()),
             type=kind,
             layer=layer,
             callers=tuple(callers.get((hit.path, hit.symbol), ())[:MOST_LISTED]),
             trend=trend,
-            pattern_warning=warning,
+            pattern_warning=deprecated.get((hit.path, hit.symbol), warning),
         )
-        found.append(replace(hit, context=context))
-    return tuple(found)
+        return replace(hit, context=context)
+
+    return tuple(map(with_context, hits))
 
 
 # --- the card --------------------------------------------------------------------------------------------------------
@@ -491,7 +492,7 @@ def _impact(shown: int, callers: Sequence[Place]) -> CardImpact | None:
 def _advice(evidence: Evidence) -> CardPatterns | None:
     """What is done in the files to be changed and with them: how others make HTTP calls is no help for a tooltip."""
     families = {detector_language(hit.language) for hit in evidence.code[:TARGETS]}
-    near = [one for one in evidence.patterns.patterns if one.language in families and key_of(one) in evidence.near]
+    near = [use for use in evidence.patterns.patterns if use.language in families and key_of(use) in evidence.near]
     near.sort(key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
     # What nobody does otherwise needs no advice.
     do = [pattern for pattern in near if pattern.guidance in ("use", "prefer") and pattern.adoption < 100]
@@ -512,19 +513,19 @@ def companions(path: str, commits: Sequence[Mapping[str, str]], exists: Callable
     that they added, such as migrations or notes on changes."""
     telling = [changes for changes in commits if path in changes and len(changes) <= MOST_TOGETHER]
     least = max(LEAST_TOGETHER, LEAST_TOGETHER_SHARE * len(telling))
-    edited = Counter(one for changes in telling for one, how in changes.items() if how == "M" and one != path)
+    edited = Counter(other for changes in telling for other, how in changes.items() if how == "M" and other != path)
     added: dict[str, list[str]] = {}  # by folder and extension, one per commit
     for changes in telling:
-        gone = {one.rpartition("/")[2] for one, how in changes.items() if how == "D"}
-        new = (one for one, how in changes.items() if how == "A" and one.rpartition("/")[2] not in gone)
-        for kind, one in {_kind_of_added(one): one for one in new}.items():
-            added.setdefault(kind, []).append(one)
-    listed = [(one, count) for one, count in edited.most_common(MOST_LISTED) if count >= least and exists(one)]
-    found = [f"{count} {'' if at else 'also changed '}{one}" for at, (one, count) in enumerate(listed)]
+        gone = {other.rpartition("/")[2] for other, how in changes.items() if how == "D"}
+        new = (other for other, how in changes.items() if how == "A" and other.rpartition("/")[2] not in gone)
+        for kind, other in {_kind_of_added(other): other for other in new}.items():
+            added.setdefault(kind, []).append(other)
+    listed = [(other, count) for other, count in edited.most_common(MOST_LISTED) if count >= least and exists(other)]
+    phrases = [f"{count} {'' if at else 'also changed '}{other}" for at, (other, count) in enumerate(listed)]
     most_added = max(added.values(), key=len, default=[])
     if len(most_added) >= least and (like := next(filter(exists, most_added), "")):
-        found.append(f"{len(most_added)} added a file like {like}")
-    return f"of {len(telling)} commits that changed {path}, {', '.join(found)}" if found else ""
+        phrases.append(f"{len(most_added)} added a file like {like}")
+    return f"of {len(telling)} commits that changed {path}, {', '.join(phrases)}" if phrases else ""
 
 
 def _kind_of_added(path: str) -> str:
@@ -555,17 +556,17 @@ def best_example(code: Sequence[Hit], files: Mapping[str, int]) -> str:
 
 def _is_near(path: str, target: str) -> bool:
     """Whether the folders of two files differ in one name at most: `libs/album/store` and `libs/player/store`."""
-    folders, own = path.split("/")[:-1], target.split("/")[:-1]
-    return len(folders) == len(own) and sum(map(str.__ne__, folders, own)) <= 1
+    folders, target_folders = path.split("/")[:-1], target.split("/")[:-1]
+    return len(folders) == len(target_folders) and sum(map(str.__ne__, folders, target_folders)) <= 1
 
 
 def _same_kind(path: str, target: str) -> bool:
     """`albums.reducer.ts` and `playlist.reducer.ts`, `lines_codec.rs` and `bytes_codec.rs`, but no two helpers. A file
     of the same name is the counterpart of the target in another layer, as is its interface in C#."""
-    words, own = _name_words(path), _name_words(target)
-    if len(words) < 2 or len(own) < 2 or words[-1] != own[-1] or own[-1] in ("help", "util"):  # stems
+    words, others = _name_words(path), _name_words(target)
+    if min(len(words), len(others)) < 2 or words[-1] != others[-1] or words[-1] in ("help", "util"):  # stems
         return False
-    is_pair = words == own or ("i", *words) == own or ("i", *own) == words
+    is_pair = words == others or ("i", *words) == others or ("i", *others) == words
     return path.rpartition(".")[2] == target.rpartition(".")[2] and not is_pair
 
 
