@@ -86,16 +86,16 @@ def review_change(
 # --- the two sides of a change ---------------------------------------------------------------------------------------
 
 
-def find_base(history: History, wanted: str) -> str:
+def find_base(history: History, revision: str) -> str:
     """The commit to compare with."""
     if not history.known and not history.shallow:
         raise UsageError("there is no history to compare with", "A review needs a git repository")
-    first, dots, last = wanted.partition("..")
+    first, dots, last = revision.partition("..")
     if dots:
         step = NextStep(f"Check {last.strip('.') or 'its end'} out and run ", to_run("review", first or "REVISION"))
-        raise UsageError(f"{wanted!r} is a range; a review compares the current files with one revision", step)
-    if wanted:
-        return commit_of(history.root, wanted)
+        raise UsageError(f"{revision!r} is a range; a review compares the current files with one revision", step)
+    if revision:
+        return commit_of(history.root, revision)
     head, point = commit_of(history.root, "HEAD"), history.branch_point(MAIN_BRANCHES)
     return point if point and point != head else head
 
@@ -120,11 +120,11 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     moved = _find_moved(texts)
     revisions = []
     for change in changes:
-        path, known = change.path, store.symbols(change.path)
+        path, symbols = change.path, store.symbols(change.path)
         kind, source = file_kind(path), moved.get(path, path)
         was, now = old.get(source, diff.Version(texts[source][0])), diff.Version(texts[path][1])
-        if known is not None and change.state != "removed":
-            now = _version(now.text, known, known.references)
+        if symbols is not None and change.state != "removed":
+            now = _version(now.text, symbols, symbols.references)
         if path in unread:  # then nothing counts as new or gone
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
@@ -141,13 +141,13 @@ def _find_moved(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     gone: dict[str, str] = {}
     for path, (before, after) in texts.items():
         gone |= {os.path.basename(path): path, before: path} if before and not after else {}
-    found = {}
+    moved = {}
     for path, (before, after) in texts.items():
         other = gone.get(after, gone.get(os.path.basename(path))) if after and not before else None
         old, new = (set(text.splitlines()) for text in (texts[other][0] if other else "", after))
         if other and 2 * len(old & new) >= max(len(old), len(new)):
-            found[path] = other
-    return found
+            moved[path] = other
+    return moved
 
 
 def _was_left_out(path: str, text: str) -> bool:
@@ -161,8 +161,8 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     tasks = [ParseTask(path, texts[path], language.name) for path, language in languages.items() if language]
     with project.index.parsers() as pool:
         done = list(pool.run(tasks))
-    found = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
-    return found, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
+    versions = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
+    return versions, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
 
 
 def _version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:
@@ -281,12 +281,12 @@ class Change:
             for symbol in diff.find_changed_symbols(revision)
         ]
         changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
-        found: list[ChangedSymbol] = []
+        symbols: list[ChangedSymbol] = []
         for path, symbol in changed:
-            outside = self._places_outside(path, symbol.name, symbol.kind) if len(found) < MOST_SYMBOLS else ()
+            outside = self._places_outside(path, symbol.name, symbol.kind) if len(symbols) < MOST_SYMBOLS else ()
             places = dict.fromkeys(f"{file}:{line}" for file, line in outside)
-            found.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
-        return sorted(found, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
+            symbols.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
+        return sorted(symbols, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
     def files_without_tests(self) -> list[str]:
         """Changed code that no test imports, uses or is named after, and that has no tests in its own file; nor has the
@@ -300,9 +300,9 @@ class Change:
             if self._is_in_tested_family(one.path) and any(held.is_function for held in one.after.definitions)
             if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
         }
-        kept = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
-        mended = {one.path.rpartition("/")[0] for one in kept}
-        folders = [around for own in mended if (around := tested_folder(own)) not in ("", own)]
+        tests_left = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
+        mended = {one.path.rpartition("/")[0] for one in tests_left}
+        folders = [around for folder in mended if (around := tested_folder(folder)) not in ("", folder)]
         changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
         tests = self._code.tests_of(self._project.index, list(changed))
         # A test may get from a helper what it calls, and import nothing of the package.
@@ -378,8 +378,8 @@ class Change:
         manifests = self._manifest_texts
         edited = [one for one in self._revisions if is_manifest(one.path)]
         before, after = (
-            dependencies({path: text for path, text in {**manifests, **own}.items() if text})[0]
-            for own in ({one.path: one.before.text for one in edited}, {one.path: one.after.text for one in edited})
+            dependencies({path: text for path, text in {**manifests, **texts}.items() if text})[0]
+            for texts in ({one.path: one.before.text for one in edited}, {one.path: one.after.text for one in edited})
         )
         changed = {revision.path: revision for revision in self._revisions if revision.is_product}
         elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
@@ -395,23 +395,23 @@ class Change:
             # An import map, as in Rails, gives files of the project the names of packages.
             scripts = (path for path, one in index.graph.files.items() if language_family(one.language) == "ecmascript")
             elsewhere.update(diff.package_of(path.rpartition("/")[2].partition(".")[0]) for path in scripts)
-        own = set(project_names(manifests).values())
-        return diff.new_dependencies(before, after, imported, elsewhere, own)
+        packages = set(project_names(manifests).values())
+        return diff.new_dependencies(before, after, imported, elsewhere, packages)
 
     def _find_unregistered(self) -> list[Finding]:
         """New files that nothing imports although one file imports most of their neighbours."""
         added = [one.path for one in self._revisions if one.is_product and one.change.state == "added"]
-        found = []
+        findings = []
         with self._code.open(self._project.index, self._store) as index:
             for path in (one for one in added if one in index.graph.files and not index.graph.users(one)):
                 if gathered := gathering_file(index.graph, path):
                     where = "{} imports {} of its {} neighbours".format(*gathered)
-                    found.append(Finding("unused", path, f"nothing imports this new file; {where}"))
-        return found
+                    findings.append(Finding("unused", path, f"nothing imports this new file; {where}"))
+        return findings
 
     def _find_unused(self) -> list[Finding]:
         """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
-        found = []
+        findings = []
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
             defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
             is_used = any(file_kind(use.file) is not FileKind.TEST for use in self._uses(name))
@@ -423,11 +423,11 @@ class Change:
             if not is_hook:
                 place = f"{defined[0].path}:{defined[0].start_line}"
                 message = f"{defined[0].qualified} is no longer called anywhere; {path} was the last caller"
-                found.append(Finding("unused", place, message))
-        return found
+                findings.append(Finding("unused", place, message))
+        return findings
 
     def _find_widely_used(self) -> list[Finding]:
-        found = []
+        ranked = []
         for revision in self._revisions:
             changed = diff.find_changed_symbols(revision) if revision.is_product else ()
             before = {one.qualified: one.signature for one in revision.before.definitions}
@@ -443,8 +443,8 @@ class Change:
                     through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
                     where = f"outside the change in {_join_paths(files)}"
                     message = f"{symbol.name} was changed and is used{through} {where}"
-                    found.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
-        return [finding for _, finding in sorted(found, key=lambda pair: (-pair[0], pair[1].place))]
+                    ranked.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
+        return [finding for _, finding in sorted(ranked, key=lambda pair: (-pair[0], pair[1].place))]
 
     def _find_risks(self) -> list[Finding]:
         changed = (one for one in self._revisions if one.is_product and (one.code.added or one.code.removed))

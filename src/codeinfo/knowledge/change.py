@@ -126,11 +126,11 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
             person = re.sub(r"[^\w ]", "", author).lower()
             spellings[person][author] += 1
             files[person].add(path)
-    found = [
+    people = [
         Reviewer(spelled.most_common(1)[0][0], spelled.total(), len(files[person]))
         for person, spelled in spellings.items()
     ]
-    return sorted(found, key=lambda one: (-one.lines, one.name))
+    return sorted(people, key=lambda one: (-one.lines, one.name))
 
 
 def unusual_patterns(
@@ -499,11 +499,11 @@ def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> 
 def _find_renamed(revision: Revision) -> dict[str, str]:
     """Removed functions, each with a new one that does nearly the same, by their texts without names."""
     present = {one.qualified for one in revision.after.definitions}
-    known = {one.qualified for one in revision.before.definitions}
-    new = [one for one in revision.after.definitions if one.is_function and one.qualified not in known]
+    names_before = {one.qualified for one in revision.before.definitions}
+    new = [one for one in revision.after.definitions if one.is_function and one.qualified not in names_before]
     gone = [one for one in revision.before.definitions if one.is_function and one.qualified not in present]
     before, after = revision.before.lines, revision.after.lines
-    found: dict[str, str] = {}
+    renamed: dict[str, str] = {}
     for other in gone if new else ():
         compared = difflib.SequenceMatcher()
         compared.set_seq2(_text_without_name(before, other))
@@ -512,9 +512,9 @@ def _find_renamed(revision: Revision) -> dict[str, str]:
         for one in sorted(alike, key=lambda one: abs(one.start_line - other.start_line))[:MOST_RENAMED]:
             compared.set_seq1(_text_without_name(after, one))
             if compared.real_quick_ratio() >= RENAMED_AT <= compared.quick_ratio() and compared.ratio() >= RENAMED_AT:
-                found[other.qualified] = one.qualified
+                renamed[other.qualified] = one.qualified
                 break
-    return found
+    return renamed
 
 
 def _text_without_name(lines: Sequence[str], one: Definition) -> str:
@@ -624,7 +624,7 @@ _PLACE = re.compile(
 
 def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) -> list[Finding]:
     """New lines that do what a memory rules out: they import or call what it forbids, where it applies."""
-    found = []
+    findings = []
     for memory in memories:
         forbidden = {match["name"].rstrip(".").lower() for match in _FORBIDDING.finditer(memory.memory)}
         places = [match["place"].rstrip("/.") for match in _PLACE.finditer(memory.memory)]
@@ -639,9 +639,9 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
                 if name.lower() in forbidden:
                     whose = f"by {memory.author} " if memory.author else ""
                     message = f"{name} is used here; memory {memory.id} {whose}says: {memory.memory}"
-                    found.append(Finding("contradiction", revision.at(line), message))
+                    findings.append(Finding("contradiction", revision.at(line), message))
                     break
-    return found
+    return findings
 
 
 def _new_names(revision: Revision) -> list[tuple[int, str]]:

@@ -193,11 +193,11 @@ def _months_until(now: float) -> tuple[str, ...]:
 
 def dates_after_edit(texts: Iterable[str], blame: Sequence[BlameLine], now: float) -> list[float]:
     """Dates of the lines of an edited file: committed lines keep theirs, the others were written just now."""
-    known: dict[str, float] = {}
+    newest: dict[str, float] = {}
     for line in blame:
         key = line.text.strip()
-        known[key] = max(known.get(key, 0.0), line.time)
-    return [known.get(text.strip(), now) for text in texts]
+        newest[key] = max(newest.get(key, 0.0), line.time)
+    return [newest.get(text.strip(), now) for text in texts]
 
 
 # --- what git prints -----------------------------------------------------------------------------------------------
@@ -210,13 +210,13 @@ _CHANGE_FORMAT = git.log_format("%at", "%H", "%ae")
 
 def last_changes(log: str) -> dict[str, LastChange]:
     """The newest change of each path, from a log with _CHANGE_FORMAT."""
-    found: dict[str, LastChange] = {}
+    changes: dict[str, LastChange] = {}
     for (seconds, commit, author), paths in git.read_log(log, 3):
         for path in paths if seconds.isdigit() else ():
-            known = found.setdefault(path, LastChange(int(seconds), commit))
-            known.time = max(known.time, int(seconds))
-            known.authors.add(author)
-    return found
+            change = changes.setdefault(path, LastChange(int(seconds), commit))
+            change.time = max(change.time, int(seconds))
+            change.authors.add(author)
+    return changes
 
 
 def read_blame(porcelain: str) -> list[BlameLine]:
@@ -319,11 +319,11 @@ class History:
         if not paths or not seconds.isdigit():
             return {}
         bounds = (f"--since=@{int(seconds) - days * _DAY}", f"--max-count={MOST_COMMITS}")
-        found: dict[str, list[str]] = {path: [] for path in paths}
+        by_path: dict[str, list[str]] = {path: [] for path in paths}
         for _, subject, names in self._messages("%s", *bounds, revision, "--", *paths):
-            for path in found.keys() & set(names):
-                found[path].append(subject)
-        return found
+            for path in by_path.keys() & set(names):
+                by_path[path].append(subject)
+        return by_path
 
     def changes_with(self, path: str) -> list[dict[str, str]]:
         """What each commit of the last years that changed a file did, as a letter by path; newest first."""
@@ -450,7 +450,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
     lines = {path: max(facts.lines(file_id), default=0) for path, file_id in files.items()}
     weights = {path: len(authors[path]) * lines[path] for path in files}
     worst = max(weights.values(), default=0)
-    found = [
+    ranked = [
         code.Hotspot(
             path=path,
             commits=len(authors[path]),
@@ -461,7 +461,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
         )
         for path in sorted(files, key=lambda path: (-weights[path], path))
     ]
-    return code.HotspotReport(len(found), tuple(found[:MOST_HOTSPOTS]), days, commits)
+    return code.HotspotReport(len(ranked), tuple(ranked[:MOST_HOTSPOTS]), days, commits)
 
 
 def _has_logic(path: str, language: str) -> bool:
@@ -496,7 +496,7 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
     ignored = frozenset(os.fsdecode(listed).split())
     commits = [one for one in git.read_log(os.fsdecode(log), 2) if one[0][0] not in ignored]
     today: dict[str, str] = {}  # by an earlier name
-    found: dict[str, list[str]] = {}
+    authors: dict[str, list[str]] = {}
     for (_, author), changes in commits:  # the newest first
         words = iter(changes)
         for status in words:
@@ -504,5 +504,5 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
             if status.startswith("R"):
                 old, path = path, next(words)
                 today[old] = today.get(path, path)
-            found.setdefault(today.get(path, path), []).append(author)
-    return len(commits), found
+            authors.setdefault(today.get(path, path), []).append(author)
+    return len(commits), authors

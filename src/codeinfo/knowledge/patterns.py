@@ -69,8 +69,8 @@ class PatternCache(Struct):
     @classmethod
     def load(cls, data: bytes | None, fingerprint: str) -> PatternCache:
         """Empty if the cache is from other detectors, or unreadable."""
-        kept = decode_stored(data, cls)
-        return kept if kept and kept.fingerprint == fingerprint else cls(fingerprint)
+        stored = decode_stored(data, cls)
+        return stored if stored and stored.fingerprint == fingerprint else cls(fingerprint)
 
 
 # --- areas ---------------------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ class Areas:
         imported by `files`, by more than one if something is declared, since a text can look like an import. Its own
         name is excluded: a framework's code is no example of how to use it."""
         around = ancestors("" if area == TOP else area)
-        own = self._own.get(around[0], "")
+        own_name = self._own.get(around[0], "")
         shipped = set().union(*(self._shipped.get(folder, ()) for folder in around))
         declared = set().union(*(self._declared.get(folder, ()) for folder in around))
         imported: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
@@ -112,7 +112,7 @@ class Areas:
         least = 2 if declared else 1
         shipped |= {name for name, count in imported[True].items() if count >= least}
         declared |= {name for name, count in imported[False].items() if count >= least}
-        return frozenset(shipped - {own}), frozenset((shipped | declared) - {own})
+        return frozenset(shipped - {own_name}), frozenset((shipped | declared) - {own_name})
 
 
 def _folder(path: str) -> str:
@@ -141,11 +141,11 @@ def analyse(
             for position, paths in uses_by_detector(inside).items()
             if _is_possible(detectors[position], declared if detectors[position].category == TESTING else shipped)
         }
-        own = _patterns(detectors, where, area, history, inside)
-        patterns += own
+        area_patterns = _patterns(detectors, where, area, history, inside)
+        patterns += area_patterns
         product = {path: file for path, file in inside.items() if file.role == PRODUCT}
         sizes[area, language] = len(product)
-        golden += _golden_files(detectors, product, own, area, history)
+        golden += _golden_files(detectors, product, area_patterns, area, history)
     ordered = sorted(patterns, key=lambda p: (-sizes[p.area, p.language], p.area, *_question(p), -p.adoption, p.name))
     golden.sort(key=lambda file: (-sizes[file.area, detector_language(file.language)], file.area))
     folders = {one: tuple(sorted(found)) for one, found in areas.folders.items() if len(found) > 1}
@@ -153,11 +153,11 @@ def analyse(
 
 
 def _by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str], dict[str, FileUses]]:
-    found: dict[tuple[str, str], dict[str, FileUses]] = {}
+    by_area: dict[tuple[str, str], dict[str, FileUses]] = {}
     for path, file in sorted(files.items()):
         language = detector_language(file.language)
-        found.setdefault((areas.of(path, language), language), {})[path] = file
-    return found
+        by_area.setdefault((areas.of(path, language), language), {})[path] = file
+    return by_area
 
 
 def _is_possible(detector: Detector, packages: Collection[str]) -> bool:
@@ -202,11 +202,11 @@ def _patterns(
     roles = Counter(file.role for file in files.values())
     questions = group_by_key((_question(detectors[position]), position) for position in where)
     people = history.authors({path for paths in where.values() for path in paths}) if history else 0
-    found: list[PatternUse] = []
+    patterns: list[PatternUse] = []
     for positions in questions.values():
         answering = len({path for position in positions for path in where[position]})
-        asked = roles.get(TEST, 0) if detectors[positions[0]].category == TESTING else roles.get(PRODUCT, 0)
-        is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * asked
+        file_count = roles.get(TEST, 0) if detectors[positions[0]].category == TESTING else roles.get(PRODUCT, 0)
+        is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * file_count
         if is_rare and not detectors[positions[0]].from_project:
             continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
         newest = {}
@@ -221,8 +221,8 @@ def _patterns(
         ]
         competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
         advised = _add_advice(competing, people) if detectors[positions[0]].advice else counted
-        found += _keep_gaining(advised, [where[at] for at in positions], history)
-    return found
+        patterns += _keep_gaining(advised, [where[at] for at in positions], history)
+    return patterns
 
 
 def _keep_gaining(answers: Sequence[PatternUse], uses: Sequence[Lines], history: LineDates | None) -> list[PatternUse]:
@@ -361,7 +361,7 @@ def _successor(
     project's own patterns the dates alone decide."""
     if detector.modern or not one.trend:
         return None
-    found = [
+    successors = [
         other
         for rival, other in answers
         if other is not one
@@ -370,7 +370,7 @@ def _successor(
         and (rival.modern or detector.from_project)
         and _days(other.newest) - _days(one.newest) >= DECLINING_DAYS
     ]
-    return max(found, key=lambda other: (other.files, other.name), default=None)
+    return max(successors, key=lambda other: (other.files, other.name), default=None)
 
 
 def _days(date: str) -> int:
@@ -421,13 +421,13 @@ def _golden_files(
     history: LineDates | None,
 ) -> list[GoldenFile]:
     """Files with the most preferred patterns, none to avoid and none that is poor; among equals the densest."""
-    known = {key_of(pattern): pattern for pattern in patterns}
+    by_key = {key_of(pattern): pattern for pattern in patterns}
     ranked = []
     for path, file in files.items():
         can_show = SHORTEST_EXAMPLE <= file.lines <= LONGEST_EXAMPLE and can_be_example(path)
         if not can_show or (history and not history.is_recent(path)):
             continue
-        used = {at: known[key_of(detectors[at])] for at in sorted(file.uses) if key_of(detectors[at]) in known}
+        used = {at: by_key[key_of(detectors[at])] for at in sorted(file.uses) if key_of(detectors[at]) in by_key}
         good = [at for at, pattern in used.items() if pattern.guidance in ("use", "prefer")]
         bad = any(pattern.trend == DECLINING or detectors[at].poor for at, pattern in used.items())
         if len(good) >= MIN_GOLDEN_PATTERNS and not bad:
@@ -462,12 +462,12 @@ def file_hints(
     detectors: Sequence[Detector], files: Mapping[str, FileUses], areas: Areas, patterns: Sequence[PatternUse]
 ) -> dict[str, FileHints]:
     """Hints for the files that have any."""
-    known = {(pattern.area, key_of(pattern)): pattern for pattern in patterns if pattern.guidance}
+    by_area = {(pattern.area, key_of(pattern)): pattern for pattern in patterns if pattern.guidance}
     hints = {}
     for path, file in files.items():
         area, rising, declining = areas.of(path, detector_language(file.language)), [], []
         for position, lines in sorted(file.uses.items()):
-            pattern = known.get((area, key_of(detectors[position])))
+            pattern = by_area.get((area, key_of(detectors[position])))
             if pattern and pattern.guidance == "avoid":
                 declining += [(line, advice_line(pattern)) for line in lines]
             elif pattern and pattern.trend == RISING:
@@ -485,9 +485,9 @@ def narrow(
 ) -> PatternReport:
     """The part of a report about one category, some language families, or the packages below a path, otherwise the
     nearest one around it."""
-    known = {item.area for item in report.patterns}
-    around = (area for area in known if area == TOP or lies_below(below, area))
-    areas = {area for area in known if lies_below(area, below)} or {max(around, key=len, default=TOP)}
+    all_areas = {item.area for item in report.patterns}
+    around = (area for area in all_areas if area == TOP or lies_below(below, area))
+    areas = {area for area in all_areas if lies_below(area, below)} or {max(around, key=len, default=TOP)}
 
     def is_wanted(item: PatternUse | PatternConflict) -> bool:
         is_named = (not category or item.category == category) and (not languages or item.language in languages)
@@ -498,15 +498,15 @@ def narrow(
 
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
     """The part of a report about a file's package, in the file's language family."""
-    own = detector_language(language)
-    folders = (f"{one}/" if one else "" for one in report.areas.get(own, ()))
+    family = detector_language(language)
+    folders = (f"{one}/" if one else "" for one in report.areas.get(family, ()))
     area = max((folder for folder in folders if path.startswith(folder)), key=len, default="").rstrip("/") or TOP
-    return _part(report, lambda item: item.area == area and item.language == own)
+    return _part(report, lambda item: item.area == area and item.language == family)
 
 
-def _part(report: PatternReport, wanted: Callable[[PatternUse | PatternConflict], bool]) -> PatternReport:
-    patterns = tuple(filter(wanted, report.patterns))
+def _part(report: PatternReport, is_wanted: Callable[[PatternUse | PatternConflict], bool]) -> PatternReport:
+    patterns = tuple(filter(is_wanted, report.patterns))
     names = {(pattern.area, pattern.name) for pattern in patterns}
     golden = tuple(g for g in report.golden_files if any((g.area, name) in names for name in g.patterns))
-    conflicts = tuple(filter(wanted, report.conflicts))
+    conflicts = tuple(filter(is_wanted, report.conflicts))
     return replace(report, patterns=patterns, conflicts=conflicts, golden_files=golden)

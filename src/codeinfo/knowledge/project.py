@@ -61,15 +61,15 @@ def describe_project(
     product code imports, each with a place, `tested_with` those that tests import, by language, and `inline_tests` the
     number of files with tests beside the code."""
     declared, notes = dependencies(texts)
-    own = set(project_names(texts).values())
-    declared = tuple(sorted(declared, key=lambda one: (one.name in own, not _is_of_main(one, sizes))))
+    own_names = set(project_names(texts).values())
+    declared = tuple(sorted(declared, key=lambda one: (one.name in own_names, not _is_of_main(one, sizes))))
     return MetadataReport(
         name=_name(texts, sizes) or root.name,
         root=str(root),
         files=sum(size.files for size in sizes.values()),
         lines=sum(size.lines for size in sizes.values()),
         languages=dict(sorted(sizes.items(), key=lambda item: (-item[1].lines, item[0]))),
-        frameworks=frameworks(declared, imported, own),
+        frameworks=frameworks(declared, imported, own_names),
         dependencies=declared,
         tests=test_setup(declared, texts, test_files, sizes, tested_with or {}, inline_tests),
         notes=notes,
@@ -97,7 +97,7 @@ def is_manifest(path: str) -> bool:
 def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tuple[str, ...]]:
     """What the manifests declare, once per file, and notes on those that could not be read. The product's come
     first, then those of tests and examples, shallow ones before deep ones, and last its own packages."""
-    found: list[Dependency] = []
+    declared: list[Dependency] = []
     notes: list[str] = []
     for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
         kind = kind_of_manifest(path)
@@ -106,30 +106,30 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         except (ValueError, TypeError, AttributeError, UsageError, RecursionError, yaml.YAMLError):
             notes.append(f"{path} could not be read as a manifest")
             continue
-        found += listed[:MOST_DEPENDENCIES]
+        declared += listed[:MOST_DEPENDENCIES]
         if len(listed) > MOST_DEPENDENCIES:
             notes.append(f"only the first {MOST_DEPENDENCIES:,} dependencies of {path} are listed")
     of_files = {path: {name: value.strip() for name, value in _PROPERTY.findall(text)} for path, text in texts.items()}
     properties = {name: value for table in of_files.values() for name, value in table.items()}
     properties |= manifests.catalog_values(texts)
     central: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-    for one in filter(_is_central, found):
+    for one in filter(_is_central, declared):
         folder = one.source[: one.source.rfind("/") + 1]
         central[folder].setdefault((_list_of(one.group), one.name.lower()), one.version)
-    found = [
+    declared = [
         replace(one, version=_central_version(one, central))
         if not one.version or one.version.startswith(FROM_CATALOG)
         else one
-        for one in found
+        for one in declared
         if not _is_central(one)
     ]
     once: dict[tuple[str, str, str, str], Dependency] = {}
-    for one in found:
+    for one in declared:
         version = _insert(one.version, ChainMap(of_files[one.source.rpartition(":")[0]], properties))
         key = (one.name, version, one.source.rpartition(":")[0], one.group)
         once.setdefault(key, replace(one, version=version))
-    own = set(project_names(texts).values())
-    return tuple(sorted(once.values(), key=lambda one: one.name in own)), tuple(notes)
+    own_names = set(project_names(texts).values())
+    return tuple(sorted(once.values(), key=lambda one: one.name in own_names)), tuple(notes)
 
 
 def _insert(version: str, properties: Mapping[str, str]) -> str:
@@ -158,33 +158,33 @@ def _central_version(one: Dependency, central: Mapping[str, Mapping[tuple[str, s
 
 
 def frameworks(
-    declared: Sequence[Dependency], imported: Mapping[str, str] | None = None, own: Collection[str] = ()
+    declared: Sequence[Dependency], imported: Mapping[str, str] | None = None, own_names: Collection[str] = ()
 ) -> tuple[Framework, ...]:
     """What the product is built on: dependencies that ship with it, those its code imports, and what builds it.
     Manifests of tests and examples do not count, and a product is not built on itself."""
     used = {package.lower(): place for module, place in (imported or {}).items() for package in _packages(module)}
-    own = {name.lower() for name in own}
+    own_names = {name.lower() for name in own_names}
     builds = _known().builds
-    known = dict(ChainMap(builds, *_known().frameworks.values()))
-    found: dict[str, Framework] = {}
+    names = dict(ChainMap(builds, *_known().frameworks.values()))
+    by_name: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
         name, folder = _GO_MAJOR.sub("", item.name.lower()), item.source.rpartition("/")[0]
         if item.name in shipped and not is_shipped(item) and name not in builds:
             continue  # another line declares what the product needs
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
-        name = group if group in known else name
+        name = group if group in names else name
         counts = is_shipped(item) or name in builds or name.replace("-", "_") in used or name in used
         is_ours = is_shipped_folder(folder) or "Dependencies.scala" in item.source  # beside the build of sbt
-        if name in known and counts and name not in own and is_ours:
-            found.setdefault(known[name], Framework(known[name], item.version, item.source))
+        if name in names and counts and name not in own_names and is_ours:
+            by_name.setdefault(names[name], Framework(names[name], item.version, item.source))
     for package, place in used.items():
         language = language_of(place.rpartition(":")[0])
         family = language_family(language.name) if language else ""
         meant = _known().frameworks.get(family, {}).get(package)
-        if meant and package not in own:
-            found.setdefault(meant, Framework(meant, "", place))
-    return tuple(found.values())
+        if meant and package not in own_names:
+            by_name.setdefault(meant, Framework(meant, "", place))
+    return tuple(by_name.values())
 
 
 def is_shipped(item: Dependency) -> bool:
@@ -273,18 +273,18 @@ def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: boo
     manager = re.search(r"\"packageManager\"\s*:\s*\"(\w+)@", at_top.get("package.json", ""))
     of_node = {"bun": "bun run test"}.get(manager[1], f"{manager[1]} test") if manager else "npm test"
     scripts = {"composer.json": "composer test", **({"package.json": of_node} if of_scripts else {})}
-    found = {
+    matches = {
         command: re.search(r"\"test\"\s*:\s*(?:\"((?:[^\"\\]|\\.)+)\"|\[)", at_top.get(path, ""))
         for path, command in scripts.items()
     }
-    written = {command: _ESCAPED.sub(r"\1", script[1] or "") for command, script in found.items() if script}
-    told = {command: script for command, script in written.items() if "no test specified" not in script}
-    named = [f"{command} ({script})" if script else command for command, script in told.items()]  # no list of scripts
+    written = {command: _ESCAPED.sub(r"\1", script[1] or "") for command, script in matches.items() if script}
+    real = {command: script for command, script in written.items() if "no test specified" not in script}
+    named = [f"{command} ({script})" if script else command for command, script in real.items()]  # no list of scripts
     kinds = [kind for kind in MANIFESTS if kind.command and any(re.fullmatch(kind.files, path) for path in at_top)]
     if ("pytest" in tools and of_python) or "[tool.pytest" in at_top.get("pyproject.toml", ""):
         kinds = [manifests.PYTEST, *(kind for kind in kinds if kind.family != manifests.PYTEST.family)]
-    known = _known().test_commands
-    by_tool = [known[name] for name, place in tools.items() if name in known and not _is_of_part(place)]
+    test_commands = _known().test_commands
+    by_tool = [test_commands[name] for name, place in tools.items() if name in test_commands and not _is_of_part(place)]
     if named:  # the scripts cover their own language
         return " and ".join((*named, *(kind.command for kind in kinds if kind.family), *by_tool[:1]))
     commands = (*(kind.command for kind in kinds[:1]), *by_tool)

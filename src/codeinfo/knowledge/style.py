@@ -55,14 +55,14 @@ def _compose(text: str) -> yaml.Node | None:
     return root
 
 
-def _count_nodes(node: yaml.Node, known: dict[yaml.Node, int]) -> int:
+def _count_nodes(node: yaml.Node, counts: dict[yaml.Node, int]) -> int:
     """The nodes to be read: those behind an alias count again, so that a few lines of aliases can be billions."""
-    if node not in known:
-        known[node] = _MOST_NODES  # until it is counted: it may contain itself
+    if node not in counts:
+        counts[node] = _MOST_NODES  # until it is counted: it may contain itself
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
         items = node.value if isinstance(node, yaml.SequenceNode) else [one for pair in pairs for one in pair]
-        known[node] = 1 + sum(_count_nodes(one, known) for one in items)
-    return known[node]
+        counts[node] = 1 + sum(_count_nodes(one, counts) for one in items)
+    return counts[node]
 
 
 def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Iterator[Entry]:
@@ -118,8 +118,8 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
             yield Entry(key.start_mark.line + 1, files.strip(), "extends", _format_value(value, _MAX_DEPTH))
         elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
             for item in value.value:
-                wanted = {name.value: _format_value(one, 2) for name, one in item.value if name.value == "files"}
-                yield from _eslint(item, f" for {wanted['files'].strip('[]')}" if wanted else "")
+                named = {name.value: _format_value(one, 2) for name, one in item.value if name.value == "files"}
+                yield from _eslint(item, f" for {named['files'].strip('[]')}" if named else "")
 
 
 _NO_VALUE = re.compile(r"^[^\s#;\[][^=:\n]*$", re.MULTILINE)
@@ -158,19 +158,19 @@ def _table(table: Mapping[str, Any], around: tuple[str, ...], lines: Mapping[tup
 
 def xml_entries(text: str) -> Iterator[Entry]:
     """Checkstyle: modules, and their properties; PHP_CodeSniffer: rules."""
-    found: list[Entry] = []
+    entries: list[Entry] = []
     modules: list[str] = []
     parser = expat.ParserCreate()
 
     def start(tag: str, given: Mapping[str, str]) -> None:
         if tag == "module":
             modules.append(given.get("name", ""))
-            found.append(Entry(parser.CurrentLineNumber, "", modules[-1], "on"))
+            entries.append(Entry(parser.CurrentLineNumber, "", modules[-1], "on"))
         elif tag == "rule":
-            found.append(Entry(parser.CurrentLineNumber, "", "rule", given.get("ref", "")))
+            entries.append(Entry(parser.CurrentLineNumber, "", "rule", given.get("ref", "")))
         elif tag == "property" and modules:
             entry = Entry(parser.CurrentLineNumber, modules[-1], given.get("name", ""), given.get("value", ""))
-            found.append(entry)
+            entries.append(entry)
 
     def end(tag: str) -> None:
         if tag == "module" and modules:
@@ -184,7 +184,7 @@ def xml_entries(text: str) -> Iterator[Entry]:
         parser.Parse(text, True)
     except expat.ExpatError as error:
         raise ValueError(str(error)) from error
-    yield from found
+    yield from entries
 
 
 # Strings, comments, brackets and commas of JavaScript and PHP: what decides where an entry of an object ends. An open
@@ -203,13 +203,13 @@ _OBJECT = re.compile(
 def script_entries(text: str) -> Iterator[Entry]:
     """The object exported by a configuration written as code, or all that it is. Nothing is run: computed values are
     left out."""
-    found = _OBJECT.search(text) or re.match(r"(?:\s*#.*\n)*\s*(?=\[)", text)  # `.formatter.exs`
-    yield from _object(text, found.end(), "") if found else ()
+    begin = _OBJECT.search(text) or re.match(r"(?:\s*#.*\n)*\s*(?=\[)", text)  # `.formatter.exs`
+    yield from _object(text, begin.end(), "") if begin else ()
 
 
 def eslint_script_entries(text: str) -> Iterator[Entry]:
     """The rules of each object, under the files that it names."""
-    rules = {found.end() for found in _RULES.finditer(text)}
+    rules = {match.end() for match in _RULES.finditer(text)}
     around: list[int] = []  # where the objects around begin
     files: dict[int, str] = {}  # that each of them names
     for mark in _MARKS.finditer(text):
@@ -325,9 +325,9 @@ def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
                 except _UNREADABLE:
                     notes.append(f"{path} could not be read as a configuration of {tool.name}")
     rules = _merge_rules(rules)
-    wanted = set(terms(query))
-    if wanted:
-        rules = [rule for rule in rules if wanted & set(terms(f"{rule.rule} {rule.origin}"))]
+    words = set(terms(query))
+    if words:
+        rules = [rule for rule in rules if words & set(terms(f"{rule.rule} {rule.origin}"))]
     more = len(rules) - MOST_RULES
     notes += [f"{more} more rules were left out: name what they should be about"] if more > 0 else []
     return StyleReport(tuple(rules[:MOST_RULES]), tuple(dict.fromkeys(notes)))
@@ -338,8 +338,8 @@ def _merge_rules(rules: Sequence[StyleRule]) -> list[StyleRule]:
     merged: dict[tuple[str, str], StyleRule] = {}
     for rule in rules:
         key = rule.rule, rule.origin
-        known = merged.get(key)
-        merged[key] = replace(known, also=(*known.also, rule.source)) if known else rule
+        first = merged.get(key)
+        merged[key] = replace(first, also=(*first.also, rule.source)) if first else rule
     return list(merged.values())
 
 
@@ -361,14 +361,14 @@ def document_rules(path: str, text: str) -> Iterator[StyleRule]:
     for number, line in enumerate(lines, 1):
         if fences.cover(line) or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
             continue
-        elif found := _HEADING.fullmatch(line):
-            heading = found["title"].rstrip("#").rstrip()
+        elif match := _HEADING.fullmatch(line):
+            heading = match["title"].rstrip("#").rstrip()
         elif line.strip() and number < len(lines) and _UNDERLINE.fullmatch(lines[number]):
             heading = line.strip()
-        elif _is_about_steps(heading) or not (found := _ITEM.fullmatch(line)) or _POINTER.match(found["text"]):
+        elif _is_about_steps(heading) or not (match := _ITEM.fullmatch(line)) or _POINTER.match(match["text"]):
             continue
-        elif _DEMAND.search(_ASIDE.sub("", found["text"]).strip()):
-            rule = _join_continued(lines, number, found["text"])
+        elif _DEMAND.search(_ASIDE.sub("", match["text"]).strip()):
+            rule = _join_continued(lines, number, match["text"])
             cut = rule if len(rule) <= _MAX_RULE else f"{rule[: _MAX_RULE - 1]}…"
             yield StyleRule(cut, f"{path}:{number}", heading)
 

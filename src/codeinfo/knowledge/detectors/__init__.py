@@ -110,8 +110,8 @@ def _detector(row: dict[str, Any]) -> Detector:
     regex, imports = row.pop("regex", ""), row.pop("imports", "")
     imported = _IMPORT[row["language"]].format(imports) if imports else ""
     if re.fullmatch(r"(?:\w+\\\.)+\w+", imports):  # the code of the package itself is no example of using it
-        own = imports.replace("\\", "")
-        row["without"] = [*row.get("without", ()), f"package {own}", f"namespace {own}"]
+        package = imports.replace("\\", "")
+        row["without"] = [*row.get("without", ()), f"package {package}", f"namespace {package}"]
     return msgspec.convert({**row, "expression": "|".join(filter(None, (regex, imported)))}, Detector)
 
 
@@ -252,17 +252,17 @@ _DOCUMENTATION = {
 def without_comments(text: str, language: str) -> list[str]:
     """The lines of a file without comments and, in Python and Elixir, without documentation; unchanged in languages
     whose comments are not known."""
-    own = detector_language(language)
-    if own not in _TEXT:
+    family = detector_language(language)
+    if family not in _TEXT:
         return text.splitlines()
 
     def blank(match: re.Match[str]) -> str:
-        found = match.group()
-        return "\n" * found.count("\n") if found[0] in "#/" else found
+        written = match.group()
+        return "\n" * written.count("\n") if written[0] in "#/" else written
 
-    text = _expression(own).sub(blank, text)
-    if own in _DOCUMENTATION:
-        alone = re.compile(_DOCUMENTATION[own], re.MULTILINE | re.DOTALL)
+    text = _expression(family).sub(blank, text)
+    if family in _DOCUMENTATION:
+        alone = re.compile(_DOCUMENTATION[family], re.MULTILINE | re.DOTALL)
         text = alone.sub(lambda match: match["before"] + "\n" * match.group()[len(match["before"]) :].count("\n"), text)
     return [line.rstrip() for line in text.splitlines()]
 
@@ -389,32 +389,34 @@ class Matcher:
         product code, the project's own to every file."""
         code = CodeText(text, detector_language(language))
         tests_from = _tests_from(text) if role == PRODUCT else 1
-        asked = [about for about, is_asked in ((True, tests_from < math.inf), (False, tests_from > 1)) if is_asked]
-        found: list[Use] = []
-        for position in self._possible(_place(language), text, asked) if role else ():
+        abouts = [about for about, is_asked in ((True, tests_from < math.inf), (False, tests_from > 1)) if is_asked]
+        uses: list[Use] = []
+        for position in self._possible(_place(language), text, abouts) if role else ():
             if self._is_there(position, path) and not any(one in text for one in self.detectors[position].without):
                 about_tests = self.detectors[position].category == TESTING
-                found += [
+                uses += [
                     (position, line) for line in self._lines(position, code) if about_tests == (line >= tests_from)
                 ]
         if self._sandbox is None:
-            return found
+            return uses
         if language != TEMPLATES:
-            found += self._match_expressions(self._sandbox, code, detector_language(language), path)
-        return found + self._match_queries(self._sandbox, text, language, path)
+            uses += self._match_expressions(self._sandbox, code, detector_language(language), path)
+        return uses + self._match_queries(self._sandbox, text, language, path)
 
     def packages(self, text: str, language: str) -> list[str]:
         """The packages a file imports, among those that detectors ask for."""
-        own = detector_language(language)
-        return [name for name in self._packages.get(own, ()) if name in text and import_of(name, own).search(text)]
+        family = detector_language(language)
+        return [
+            name for name in self._packages.get(family, ()) if name in text and import_of(name, family).search(text)
+        ]
 
     def _match_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
         positions = [at for at in self._expressions.get(family, ()) if self._is_there(at, path)]
         if not positions:
             return []
-        found = sandbox.places([self.detectors[at].expression for at in positions], code.text)
+        matches = sandbox.places([self.detectors[at].expression for at in positions], code.text)
         uses: list[Use] = []
-        for at, places in zip(positions, found, strict=True):
+        for at, places in zip(positions, matches, strict=True):
             lines = (line for line, offset in places if code.is_code(offset))
             uses += [(at, line) for line in islice(lines, MOST_LINES)]
         return uses
@@ -423,17 +425,17 @@ class Matcher:
         positions = [at for at in self._queries.get(language, ()) if self._is_there(at, path)]
         if not positions:
             return []
-        found = sandbox.lines(language, [self.detectors[at].query for at in positions], text)
-        return [(at, line) for at, lines in zip(positions, found, strict=True) for line in lines[:MOST_LINES]]
+        matches = sandbox.lines(language, [self.detectors[at].query for at in positions], text)
+        return [(at, line) for at, lines in zip(positions, matches, strict=True) for line in lines[:MOST_LINES]]
 
     def _possible(self, place: str, text: str, about_tests: Sequence[bool]) -> list[int]:
         """Built-in detectors whose words the text contains: most files have few of them."""
-        found: set[int] = set()
+        possible: set[int] = set()
         groups = (self._by_word.get((place, about), {}) for about in about_tests)
         for within, by_word in chain.from_iterable(group.items() for group in groups):
             if not within or any(word in text for word in within):
-                found.update(at for word, positions in by_word.items() if word in text for at in positions)
-        return sorted(found)
+                possible.update(at for word, positions in by_word.items() if word in text for at in positions)
+        return sorted(possible)
 
     def _lines(self, position: int, code: CodeText) -> list[int]:
         detector, expression = self.detectors[position], self._compiled.get(position)
@@ -455,8 +457,8 @@ class Matcher:
 
 def _tests_from(text: str) -> float:
     """The line where a file's inline tests begin, as in Rust."""
-    found = _OWN_TESTS.search(text)
-    return text.count("\n", 0, found.start()) + 1 if found else math.inf
+    match = _OWN_TESTS.search(text)
+    return text.count("\n", 0, match.start()) + 1 if match else math.inf
 
 
 def _place(language: str) -> str:
