@@ -183,9 +183,9 @@ def _join(units: list[_Unit], source: Source, settings: ChunkSettings) -> Iterat
     current: _Unit | None = None
     for unit in units:
         if current is not None and source.size(current.first, unit.last) <= settings.code_chars:
-            before, own = source.size(current.first, current.last), source.size(unit.first, unit.last)
+            before, size = source.size(current.first, current.last), source.size(unit.first, unit.last)
             crosses = unit.scope != current.scope
-            if (not crosses or min(before, own) < small) and not (unit.opens and before >= 2 * small):
+            if (not crosses or min(before, size) < small) and not (unit.opens and before >= 2 * small):
                 current.last, current.scope = unit.last, unit.scope
                 continue
         if current is not None:
@@ -252,11 +252,11 @@ class Layers:
 
     __slots__ = ("code", "comments", "names")
 
-    def __init__(self, source: Source, found: Scan, name_spans: Iterable[tuple[int, int]]) -> None:
+    def __init__(self, source: Source, scan: Scan, name_spans: Iterable[tuple[int, int]]) -> None:
         text = source.text
-        spans = [(start, -end, 0) for start, end in found.comments]
-        spans += [(start, -end, 0) for start, end in found.docs]
-        spans += [(start, -end, 1) for start, end in found.strings]
+        spans = [(start, -end, 0) for start, end in scan.comments]
+        spans += [(start, -end, 0) for start, end in scan.docs]
+        spans += [(start, -end, 1) for start, end in scan.strings]
         spans += [(start, -end, 2) for start, end in name_spans]
         spans.sort()
         code: list[str] = []
@@ -283,7 +283,7 @@ class Layers:
         self.code = "".join(code).split("\n")
         self.names = "".join(names)
         comments.append("\n" * text.count("\n", commented))
-        self.comments: Sequence[str] = "".join(comments).split("\n") if found.comments or found.docs else ()
+        self.comments: Sequence[str] = "".join(comments).split("\n") if scan.comments or scan.docs else ()
 
 
 # A string stays visible as one; a defined name becomes a sign that keeps its neighbours from looking like a call.

@@ -296,8 +296,8 @@ def _read(path: str, data: bytes) -> tuple[str, str, str, tuple[str, ...]]:
 def _title(lines: Sequence[str], parsed: ParsedFile, path: str) -> str:
     """From the metadata at the top, or a heading of the highest level that opens the text, or the file's name."""
     for line in lines[1 : _front_matter_end(lines)]:
-        if found := _TITLE_LINE.match(line):
-            return one_line(found.group(1).strip("'\" "))
+        if match := _TITLE_LINE.match(line):
+            return one_line(match.group(1).strip("'\" "))
     if parsed.definitions and parsed.definitions[0].signature == "level 1":
         return parsed.definitions[0].name
     name = path[path.rfind("/") + 1 :]
@@ -317,15 +317,15 @@ def _passage(chunk: Chunk, title: str, headers: Sequence[tuple[int, int, str]]) 
 
 def _table_headers(lines: Sequence[str]) -> list[tuple[int, int, str]]:
     """First line, last line and header (with the rule below it) of each table."""
-    found = []
+    headers = []
     for number, line in enumerate(lines):
         if number and line.startswith("|") and _RULE.fullmatch(line) and "|" in lines[number - 1]:
             last = number
             while last + 1 < len(lines) and lines[last + 1].startswith("|"):
                 last += 1
             if len(line) + len(lines[number - 1]) < _MAX_HEADER:
-                found.append((number, last + 1, f"{lines[number - 1]}\n{line}"))
-    return found
+                headers.append((number, last + 1, f"{lines[number - 1]}\n{line}"))
+    return headers
 
 
 def links(lines: Sequence[str]) -> Iterator[Import]:

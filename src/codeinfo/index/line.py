@@ -52,12 +52,12 @@ class Outcome(Struct):
     notes: list[str] = field(default_factory=list)
 
 
-def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
+def compare(indexed: frozenset[SourceFile], files: Sequence[SourceFile], *, alike: int = 0) -> Changes:
     """By size and time with the files as they were indexed; `alike` counts further files known to be unchanged."""
-    if len(files) == len(known) and known.issuperset(files):  # the usual case
+    if len(files) == len(indexed) and indexed.issuperset(files):  # the usual case
         return Changes((), (), (), len(files) + alike)
-    before = {file.path for file in known.difference(files)}
-    doubtful = [file for file in files if file not in known]
+    before = {file.path for file in indexed.difference(files)}
+    doubtful = [file for file in files if file not in indexed]
     added = tuple(file for file in doubtful if file.path not in before)
     suspects = tuple(file for file in doubtful if file.path in before)
     removed = before.difference(file.path for file in suspects)
@@ -66,16 +66,16 @@ def compare(known: frozenset[SourceFile] | set[SourceFile], files: Sequence[Sour
 
 def find_edited(source: Files, store: IndexTarget, files: Sequence[SourceFile]) -> list[SourceFile]:
     """The files whose content differs from the index, even if size and time are equal."""
-    known = store.hashes([file.path for file in files])
+    hashes = store.hashes([file.path for file in files])
     read = source.load(files)
-    return [file for file, found in read if isinstance(found, Skip) or found.sha256 != known[file.path]]
+    return [file for file, loaded in read if isinstance(loaded, Skip) or loaded.sha256 != hashes[file.path]]
 
 
 def add_edited(source: Files, store: IndexTarget, changes: Changes, files: Iterable[SourceFile]) -> Changes:
     """`changes` plus those of `files` that differ by content alone."""
     differ = {*changes.added, *changes.suspects}
-    found = find_edited(source, store, [file for file in files if file not in differ])
-    return replace(changes, suspects=(*changes.suspects, *found), unchanged=changes.unchanged - len(found))
+    edited = find_edited(source, store, [file for file in files if file not in differ])
+    return replace(changes, suspects=(*changes.suspects, *edited), unchanged=changes.unchanged - len(edited))
 
 
 def update(
@@ -96,10 +96,10 @@ def update(
     With `documents` every file is a document: converted if its format requires it, and split into passages.
     """
     outcome, files = Outcome(), (*changes.suspects, *changes.added)
-    known = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
+    hashes = store.hashes([*(file.path for file in changes.suspects), *changes.removed])
     stored = store.find_stored([file.path for file in files])
-    edited = {*known, *(path for path, _ in stored)}
-    reader = _Reader(source, known, stored, outcome, documents)
+    edited = {*hashes, *(path for path, _ in stored)}
+    reader = _Reader(source, hashes, stored, outcome, documents)
     files = tuple(reader.take_stored(files, contents or {}))
     parsed = pool.run(reader.read(files))
     if files:
@@ -110,7 +110,7 @@ def update(
     for batch in _batches(_embed_all(indexed, store, embedder, edited)):
         store.apply(batch, (), ())
     store.apply(reader.left_out, (*changes.removed, *reader.lost), reader.touched, reader.reused)
-    outcome.renamed = len(reader.new_content & {known[path] for path in changes.removed})
+    outcome.renamed = len(reader.new_content & {hashes[path] for path in changes.removed})
     return outcome
 
 
@@ -133,8 +133,8 @@ class _Reader(Struct):
         """Reuse files whose content is known and stored; the rest must be read."""
         for source in files:
             sha256 = contents.get(source.path, "")
-            if sha256 and (known := self._stored_as(source.path, sha256)) is not None:
-                self._reuse(_mark_unsettled(source), sha256, known)
+            if sha256 and (stored := self._stored_as(source.path, sha256)) is not None:
+                self._reuse(_mark_unsettled(source), sha256, stored)
             else:
                 yield source
 
@@ -150,8 +150,8 @@ class _Reader(Struct):
             source = _mark_unsettled(source)
             if self.hashes.get(source.path) == loaded.sha256:
                 self.touched.append(source)
-            elif (known := self._stored_as(source.path, loaded.sha256)) is not None:
-                self._reuse(source, loaded.sha256, known)
+            elif (stored := self._stored_as(source.path, loaded.sha256)) is not None:
+                self._reuse(source, loaded.sha256, stored)
             elif (content := self._examine(source, loaded)) is not None:
                 yield ParseTask(source.path, content, self.waiting[source.path].language)
 
@@ -181,15 +181,15 @@ class _Reader(Struct):
 
     def _stored_as(self, path: str, sha256: str) -> StoredFile | None:
         """The stored file that parsing this one again would produce."""
-        for known in self.stored.get((path, sha256), ()):
-            depends = known.brought_back or known.skip in CONTENT_RULES  # on the ignore files of its tree
-            if not depends or known.brought_back == self.source.brings_back(path):
-                return known
+        for stored in self.stored.get((path, sha256), ()):
+            depends = stored.brought_back or stored.skip in CONTENT_RULES  # on the ignore files of its tree
+            if not depends or stored.brought_back == self.source.brings_back(path):
+                return stored
         return None
 
-    def _reuse(self, source: SourceFile, sha256: str, known: StoredFile) -> None:
-        self.reused.append((source, known.file_id))
-        if not known.skip:
+    def _reuse(self, source: SourceFile, sha256: str, stored: StoredFile) -> None:
+        self.reused.append((source, stored.file_id))
+        if not stored.skip:
             self._count(source.path, sha256)
 
     def assemble(self, parsed: Iterable[Parsed]) -> Iterator[IndexedFile]:
@@ -238,10 +238,10 @@ def _report(parsed: Iterable[Parsed], reader: _Reader, total: int, progress: Pro
     started = time.monotonic()
     for at, item in enumerate(parsed, 1):
         if progress is not None:
-            done = at + reader.settled
+            count = at + reader.settled
             seconds = time.monotonic() - started
-            rate = done / seconds if seconds >= 1 else 0.0  # the first files say little
-            progress(Progress("index", done, total, len(reader.outcome.skipped), rate))
+            rate = count / seconds if seconds >= 1 else 0.0  # the first files say little
+            progress(Progress("index", count, total, len(reader.outcome.skipped), rate))
         yield item
 
 
@@ -285,24 +285,24 @@ def _embed(
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if (had := reused[file.sha256]) is None or len(had) != len(file.parsed.chunks)]
     earlier = [store.earlier_version(file.source.path) for file in fresh if file.source.path in edited]
-    known = {
+    vector_of = {
         embedding_text(chunk): vector
         for version in earlier
         if version is not None
         for chunk, vector in zip(*version, strict=True)
     }
     texts = [embedding_text(chunk) for file in fresh for chunk in file.parsed.chunks]
-    new = [text for text in texts if text not in known]
+    new = [text for text in texts if text not in vector_of]
     vectors = embedder.embed_documents(new) if new else None
     if len(new) < len(texts):
         import numpy as np  # already loaded by whatever made the vectors
 
         rest = iter(() if vectors is None else vectors)
-        vectors = np.array([known[text] if text in known else next(rest) for text in texts])
-    done, at = dict[str, IndexedFile](), 0
+        vectors = np.array([vector_of[text] if text in vector_of else next(rest) for text in texts])
+    embedded, at = dict[str, IndexedFile](), 0
     for file in fresh:
         count = len(file.parsed.chunks)
         if vectors is not None and count:
-            done[file.source.path] = replace(file, vectors=vectors[at : at + count])
+            embedded[file.source.path] = replace(file, vectors=vectors[at : at + count])
         at += count
-    return [done.get(file.source.path) or replace(file, vectors=reused[file.sha256]) for file in files]
+    return [embedded.get(file.source.path) or replace(file, vectors=reused[file.sha256]) for file in files]

@@ -34,8 +34,8 @@ def parse_file(
 ) -> tuple[ParsedFile, bytes]:
     """Everything in a file, and its references, packed; without `syntax` it is split as plain text."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
-    seen = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
-    source = Source(text, seen, embedded=grammar is not None and (grammar.embedded or grammar.template))
+    visible = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
+    source = Source(text, visible, embedded=grammar is not None and (grammar.embedded or grammar.template))
     notes = _notes(source, settings)
     if get_language(language).markup is not None:
         from codeinfo.index.documents import section_parse
@@ -59,14 +59,14 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 
 def _code_parse(path: str, source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
     tree = parse_tree(language, source.data, source.encoding)
-    found = scan(tree.root_node, language, source)
-    symbols = symbols_of(found, source, language)
+    matches = scan(tree.root_node, language, source)
+    symbols = symbols_of(matches, source, language)
     if GRAMMARS[language].embedded and (name := _component_name(path)):
         whole = Definition(name, name, "component", f"component {name}", "", 1, len(source.lines))
         symbols.append(Symbol(whole, 1, [], -1, is_scope=False))
     names = (span for symbol in symbols for span in symbol.name_spans)
-    keys = ((start, end) for start, end, _ in found.keys if start not in found.shorthand)
-    layers = Layers(source, found, (*names, *keys))
+    keys = ((start, end) for start, end, _ in matches.keys if start not in matches.shorthand)
+    layers = Layers(source, matches, (*names, *keys))
     within = _map_scopes(symbols, len(source.lines))
     spans = syntax_spans(tree.root_node, source, settings, GRAMMARS[language].body_beside)
     order = sorted(range(len(symbols)), key=lambda position: symbols[position].definition.start_line)
@@ -81,11 +81,11 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
     types_only = type_blocks(tree.root_node, source, get_language(language).imports.types_block)
-    imports = time_imports(imports_of(found, tree.root_node, source, layers.code, language), scopes, types_only)
+    imports = time_imports(imports_of(matches, tree.root_node, source, layers.code, language), scopes, types_only)
     if get_language(language).imports.types_elided:
         imports = _mark_dropped(imports, tree.root_node, source)
     rules = get_language(language).names
-    more_uses = [*key_uses(found, source), *quoted_names(found, source, GRAMMARS[language].names_in_strings)]
+    more_uses = [*key_uses(matches, source), *quoted_names(matches, source, GRAMMARS[language].names_in_strings)]
     more_uses += opened_names(symbols, source) if rules.constants else ()
     packed = pack_code(
         layers.names,
@@ -93,7 +93,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         within,
         [symbol.definition.qualified for symbol in symbols],
         group_by_key(more_uses),
-        bound_rows(found, source, within),
+        bound_rows(matches, source, within),
         imports,
     )
     definitions = tuple(symbols[position].definition for position in order)
@@ -174,8 +174,8 @@ def _worth(symbol: Symbol, span: Span) -> tuple[int, bool]:
 def _make_title(symbol: Symbol) -> str:
     """`name(parameters)`: the signature from the name on."""
     definition = symbol.definition
-    _, found, rest = definition.signature.partition(definition.name)
-    return found + rest if found else definition.name
+    _, name, rest = definition.signature.partition(definition.name)
+    return name + rest if name else definition.name
 
 
 def _crumb(symbols: Sequence[Symbol], parent: int, title: str) -> str:
@@ -192,7 +192,7 @@ def _crumb(symbols: Sequence[Symbol], parent: int, title: str) -> str:
 _MAX_STATEMENT = 20_000  # characters; a longer "import" is data
 
 
-def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
+def imports_of(matches: Scan, root: Node, source: Source, code: Sequence[str], language: str) -> tuple[Import, ...]:
     """The imports of a file, as written: statements come from the syntax tree; for languages that import by calling a
     function (`require`, `@import`, `source`), the code is searched, without comments and texts of several lines.
 
@@ -202,12 +202,12 @@ def imports_of(found: Scan, root: Node, source: Source, code: Sequence[str], lan
     rules = get_language(language).imports
     imports: list[Import] = []
     if rules.read is not None:
-        for start, end in sorted(found.imports):
+        for start, end in sorted(matches.imports):
             statement = source.text[start : min(end, start + _MAX_STATEMENT)]
             imports.extend(rules.read(statement, source.line_of(start)))
     if rules.calls and any(word in source.text for word in rules.call_words):
         stated = {(entry.module, entry.line) for entry in imports}
-        texts = [range(source.line_of(start), source.line_of(end)) for start, end in found.strings]
+        texts = [range(source.line_of(start), source.line_of(end)) for start, end in matches.strings]
         quoted = {line + 1 for lines in texts for line in lines}
         for entry in _find_called(rules.calls, "\n".join(code)):
             if (entry.module, entry.line) not in stated and entry.line not in quoted:
@@ -238,11 +238,11 @@ def time_imports(
 ) -> tuple[Import, ...]:
     """Imports with the time they take effect. `scopes` has the definition around each line."""
 
-    def timing_of(one: Import) -> str:
-        scope = scopes[one.line - 1]
-        if any(one.line in lines for lines in types_only):
+    def timing_of(item: Import) -> str:
+        scope = scopes[item.line - 1]
+        if any(item.line in lines for lines in types_only):
             return "types"
-        return one.timing or ("lazy" if scope is not None and symbol_kind(scope.kind).is_callable else "")
+        return item.timing or ("lazy" if scope is not None and symbol_kind(scope.kind).is_callable else "")
 
     return tuple(replace(one, timing=timing_of(one)) for one in imports)
 
@@ -251,12 +251,12 @@ def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
     """The lines of blocks that only a type checker reads."""
     if not condition or condition not in source.text:
         return []
-    found = []
+    blocks = []
     for node in root.named_children:
         tested, block = node.child_by_field_name("condition"), node.child_by_field_name("consequence")
         if tested is not None and block is not None and source.node_text(tested).rpartition(".")[2] == condition:
-            found.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
-    return found
+            blocks.append(range(source.line_of_byte(block.start_byte), source.line_of_byte(block.end_byte) + 1))
+    return blocks
 
 
 _DECORATOR = re.compile(r"^[ \t]*@\w", re.MULTILINE)  # may keep the types of parameters for a container of dependencies
@@ -268,18 +268,18 @@ def _mark_dropped(imports: tuple[Import, ...], root: Node, source: Source) -> tu
     """Compilers leave out an import none of whose names is used as a value."""
     if _DECORATOR.search(source.text):
         return imports
-    kept = {one.line for one in imports if one.reexport or one.timing or not (one.names or one.alias)}
-    for one in imports:
-        names = (one.alias,) if one.alias else one.names
-        if one.line not in kept and any(_is_value(name, root, source) for name in names):
-            kept.add(one.line)
-    return tuple(one if one.line in kept else replace(one, timing="dropped") for one in imports)
+    lines_kept = {item.line for item in imports if item.reexport or item.timing or not (item.names or item.alias)}
+    for item in imports:
+        names = (item.alias,) if item.alias else item.names
+        if item.line not in lines_kept and any(_is_value(name, root, source) for name in names):
+            lines_kept.add(item.line)
+    return tuple(item if item.line in lines_kept else replace(item, timing="dropped") for item in imports)
 
 
 def _is_value(name: str, root: Node, source: Source) -> bool:
     """Whether a name is used as a value somewhere."""
-    for found in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", source.text):
-        start, end = (at * source.unit_bytes for at in found.span())
+    for match in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", source.text):
+        start, end = (at * source.unit_bytes for at in match.span())
         node = root.descendant_for_byte_range(start, end)
         if node is None or node.parent is None or node.parent.type in _NO_VALUES:
             continue
@@ -317,20 +317,20 @@ def _find_called(search: str, code: str) -> Iterator[Import]:
             yield Import(module, line, ("*",) if is_whole else (), alias, reexport, timing)
 
 
-def bound_rows(found: Scan, source: Source, within: Sequence[int]) -> list[str]:
+def bound_rows(matches: Scan, source: Source, within: Sequence[int]) -> list[str]:
     """What names are bound to, one row each, see `graph/uses.py`."""
     rows = []
-    for one in found.bound:
-        line = source.line_of(one.offset)
-        end = source.line_of(one.end) if one.end >= 0 else ""
-        rows.append(f"{line}\t{end}\t{within[line - 1]}\t{one.name}\t{one.mark}{one.text}")
+    for binding in matches.bound:
+        line = source.line_of(binding.offset)
+        end = source.line_of(binding.end) if binding.end >= 0 else ""
+        rows.append(f"{line}\t{end}\t{within[line - 1]}\t{binding.name}\t{binding.mark}{binding.text}")
     return rows
 
 
-def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
+def key_uses(matches: Scan, source: Source) -> Iterator[tuple[int, str]]:
     """Fields named where a value of their type is written, with their lines: `Pool{size: 3}`."""
     names: dict[str, str] = {}
-    for start, end, owner in found.keys:
+    for start, end, owner in matches.keys:
         if owner not in names:
             name = owner.lstrip("&*").replace("::", ".")
             names[owner] = name if name.replace(".", "").isidentifier() else ""
@@ -338,13 +338,13 @@ def key_uses(found: Scan, source: Source) -> Iterator[tuple[int, str]]:
             yield source.line_of(start), f"{names[owner]}{{:}}|.{source.text[start:end]}"
 
 
-def quoted_names(found: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
+def quoted_names(matches: Scan, source: Source, named: re.Pattern[str] | None) -> Iterator[tuple[int, str]]:
     """What whole strings may name: `"shop.cart.Cart"`, `__all__ = ["Cart"]`, `setattr(cart, "total", 1)`."""
-    for start, end in found.strings if named is not None else ():
+    for start, end in matches.strings if named is not None else ():
         if named is not None and named.fullmatch(source.text, start, end):
             yield source.line_of(start), f"{LITERAL}|.{source.text[start:end].lstrip(':').replace('::', '.')}"
-    yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in found.listed)
-    for mark, named_there in ((MENTIONED, found.members), (LITERAL, found.paths)):
+    yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in matches.listed)
+    for mark, named_there in ((MENTIONED, matches.members), (LITERAL, matches.paths)):
         for start, name in named_there:
             if name.replace(".", "").isidentifier():
                 yield source.line_of(start), f"{mark}|.{name}"
@@ -390,7 +390,7 @@ class Symbol(Struct):
 class _SymbolReader:
     """Walks the candidates in order, with a stack of enclosing ones."""
 
-    def __init__(self, found: Scan, source: Source, language: str) -> None:
+    def __init__(self, matches: Scan, source: Source, language: str) -> None:
         self.source = source
         self.language = language
         self.syntax: Syntax = GRAMMARS[language]
@@ -401,18 +401,20 @@ class _SymbolReader:
         self.symbols: list[Symbol] = []
         self.named: set[int] = set()
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
-        self.docs = dict(found.docs)
-        self.overloads = {one.offset for one in found.bound if one.name == "@" and _OVERLOAD.fullmatch(one.text)}
-        self.comment_ending = self._comments_by_last_line(found)
-        listed = [source.text[start:end] for start, end in found.exports]
+        self.docs = dict(matches.docs)
+        self.overloads = {
+            bound.offset for bound in matches.bound if bound.name == "@" and _OVERLOAD.fullmatch(bound.text)
+        }
+        self.comment_ending = self._comments_by_last_line(matches)
+        names = [source.text[start:end] for start, end in matches.exports]
         if self.syntax.more_exports:
-            listed += (one[one.lastindex or 0] for one in re.finditer(self.syntax.more_exports, source.text))
-        self.exported_names = frozenset(re.findall(r"\w+", " ".join(listed)))
+            names += (match[match.lastindex or 0] for match in re.finditer(self.syntax.more_exports, source.text))
+        self.exported_names = frozenset(re.findall(r"\w+", " ".join(names)))
 
-    def _comments_by_last_line(self, found: Scan) -> dict[int, tuple[int, int]]:
+    def _comments_by_last_line(self, matches: Scan) -> dict[int, tuple[int, int]]:
         """Comments on lines of their own, by their last line."""
         source = self.source
-        spans = found.comments + found.docs if self.syntax.doc_attribute else found.comments
+        spans = matches.comments + matches.docs if self.syntax.doc_attribute else matches.comments
         ending = {}
         for start, end in spans:
             first = source.line_of(start)
@@ -466,11 +468,11 @@ class _SymbolReader:
         written = ("var " if candidate.kind == "variable" else "") + self.source.text[start:end]
         if _SAME_NAME.fullmatch(written):
             return True
-        found = self.import_call.fullmatch(written)
-        if found is None or found["value"] or (found["names"] and found["member"]):
+        match = self.import_call.fullmatch(written)
+        if match is None or match["value"] or (match["names"] and match["member"]):
             return False
         line = self.source.line_start(self.source.line_of(start))
-        return any(found.group("alias", "names", "given")) and "export " not in self.source.text[line:start]
+        return any(match.group("alias", "names", "given")) and "export " not in self.source.text[line:start]
 
     def _is_in_test(self, candidate: Candidate) -> bool:
         """Whether it is a variable of a test of JavaScript: of `it("adds", () => {…})`."""
@@ -493,8 +495,8 @@ class _SymbolReader:
         kind = _refine_kind(kind, names, outer, self.syntax)
         is_container = symbol_kind(kind).is_container
         is_scope = is_container or symbol_kind(kind).is_callable
-        own = candidate.captures.get("body")
-        body = (source.span(own[0])[0] if own else header_end(candidate.node, kind, source)) if is_scope else None
+        bodies = candidate.captures.get("body")
+        body = (source.span(bodies[0])[0] if bodies else header_end(candidate.node, kind, source)) if is_scope else None
         header = (candidate.start, span, body if body is not None else end)
         first_line = source.line_of(candidate.start)
         bases = tuple(source.node_text(node).strip() for node in candidate.captures.get("base", ()))
@@ -522,12 +524,12 @@ class _SymbolReader:
         if is_scope:
             self.open.append((end, len(symbols) - 1))
 
-    def rescue(self, pattern: re.Pattern[str], found: Scan) -> None:
+    def rescue(self, pattern: re.Pattern[str], matches: Scan) -> None:
         """Functions recognised only by their first line; they end where a brace stands alone."""
         source = self.source
         for match in pattern.finditer(source.text):
             span = match.span(1)
-            if span[0] in self.named or any(start <= span[0] < end for start, end in found.comments):
+            if span[0] in self.named or any(start <= span[0] < end for start, end in matches.comments):
                 continue
             line = source.line_of(span[0])
             end = next((n for n in range(line, len(source.lines)) if source.lines[n].rstrip() == "}"), line - 1) + 1
@@ -574,13 +576,13 @@ class _SymbolReader:
         return _first_words("\n".join(self.source.lines[self.source.line_of(start) - 1 : line]))
 
 
-def symbols_of(found: Scan, source: Source, language: str) -> list[Symbol]:
+def symbols_of(matches: Scan, source: Source, language: str) -> list[Symbol]:
     """All definitions, enclosing ones before enclosed ones."""
-    reader = _SymbolReader(found, source, language)
-    for candidate in found.candidates:
+    reader = _SymbolReader(matches, source, language)
+    for candidate in matches.candidates:
         reader.read(candidate)
-    if found.has_errors and reader.syntax.rescue is not None:
-        reader.rescue(reader.syntax.rescue, found)
+    if matches.has_errors and reader.syntax.rescue is not None:
+        reader.rescue(reader.syntax.rescue, matches)
     return reader.symbols
 
 
@@ -678,13 +680,13 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
 
 def _without_attributes(before: str) -> str:
     """What precedes a name, without lines of attributes; one may take several."""
-    kept, opened = [], 0
+    outside, opened = [], 0
     for line in before.split("\n") if "\n" in before else ():
         if opened > 0 or _ATTRIBUTE.match(line):
             opened += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
         else:
-            kept.append(line)
-    return "\n".join(kept) if "\n" in before else before
+            outside.append(line)
+    return "\n".join(outside) if "\n" in before else before
 
 
 def bases_of(text: str, header: Header, syntax: Syntax) -> tuple[str, ...]:

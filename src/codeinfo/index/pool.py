@@ -183,9 +183,9 @@ class Worker(PipedProcess):
         size = HEADER + int.from_bytes(self._incoming[:HEADER], "little")
         if len(self._incoming) < size:
             return None
-        done, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
+        succeeded, value = marshal.loads(memoryview(self._incoming)[HEADER:size])
         del self._incoming[:size]
-        return done, value
+        return succeeded, value
 
 
 KEPT_S = 120.0  # an editing session asks again within this time
@@ -213,10 +213,10 @@ class Spares:
     def take(self, settings: ChunkSettings) -> Worker | None:
         """The most recently kept worker with these settings."""
         with self._lock:
-            chosen = next((spare for spare in reversed(self._waiting) if spare.serves(settings)), None)
-            if chosen is not None:
-                self._waiting.remove(chosen)
-        return chosen.worker if chosen is not None else None
+            latest = next((spare for spare in reversed(self._waiting) if spare.serves(settings)), None)
+            if latest is not None:
+                self._waiting.remove(latest)
+        return latest.worker if latest is not None else None
 
     def keep(self, settings: ChunkSettings, worker: Worker) -> None:
         # Checked here rather than by the worker: one that exits by itself might be taken just before.
@@ -447,9 +447,9 @@ class _Feeder:
         return self._accept(reply) if reply is not None else f"gave up after {timeout:g} s"
 
     def _accept(self, reply: tuple[bool, Any]) -> str:
-        done, value = reply
+        succeeded, value = reply
         job = self._at_hand.popleft()
-        if done:
+        if succeeded:
             self._results.put((job, _rebuild(job, value)))
         else:
             self._retry(job, value if job.is_document else f"failed ({value})")

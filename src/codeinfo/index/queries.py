@@ -42,7 +42,7 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
     from tree_sitter import QueryCursor
 
     tree = parse_tree(name, text.encode("utf-8", "replace"))
-    found = []
+    lines_of = []
     for query in queries:
         lines = set()
         cursor = QueryCursor(_compile(name, query), match_limit=MOST_MATCHES)
@@ -50,13 +50,13 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
             nodes = captures.get(USE) or [node for some in captures.values() for node in some]
             if nodes:
                 lines.add(1 + min(node.start_point.row for node in nodes))
-        found.append(sorted(lines))
-    return found
+        lines_of.append(sorted(lines))
+    return lines_of
 
 
 def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[int, int]]]:
     """The lines where each expression matches, each with the offset of the match's first word in the text."""
-    found: list[list[tuple[int, int]]] = []
+    spans: list[list[tuple[int, int]]] = []
     for expression in map(re.compile, expressions):
         places, offset = [], 0
         for number, line in enumerate(text.split("\n"), 1):
@@ -64,8 +64,8 @@ def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[
                 words = match.group()
                 places.append((number, offset + match.start() + len(words) - len(words.lstrip())))
             offset += len(line) + 1
-        found.append(places)
-    return found
+        spans.append(places)
+    return spans
 
 
 @lru_cache(maxsize=256)
@@ -113,8 +113,8 @@ class OwnPatterns:
         reply = self._ask(request, FILE_SECONDS)
         if reply is None:
             return "it takes too long to prepare"
-        done, value = reply
-        return "" if done else _explain(str(value))
+        succeeded, value = reply
+        return "" if succeeded else _explain(str(value))
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
         """The lines that each query matches; none, and `gave_up`, if that took too long."""
@@ -130,8 +130,8 @@ class OwnPatterns:
             reply = self._ask(request, min(FILE_SECONDS, self._left))
             self._left -= time.monotonic() - started
             if reply is not None and reply[0]:
-                found: list[list[Any]] = reply[1]
-                return found
+                lines: list[list[Any]] = reply[1]
+                return lines
         self.gave_up = True
         return [[] for _ in request[-1]]
 

@@ -32,18 +32,18 @@ class Source:
 
     __slots__ = ("_starts", "code", "data", "encoding", "lines", "text", "unit_bytes")
 
-    def __init__(self, text: str, seen: str | None = None, *, embedded: bool = False) -> None:
+    def __init__(self, text: str, visible: str | None = None, *, embedded: bool = False) -> None:
         """`seen` is what the parser is given, with the same offsets; if code is `embedded`, only that uses names."""
         self.text = text
-        self.code = seen if embedded and seen is not None else text
+        self.code = visible if embedded and visible is not None else text
         self.lines = text.split("\n")
         self._starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
-        seen = text if seen is None else seen
+        visible = text if visible is None else visible
         self.encoding: Encoding
         if text.isascii():
-            self.data, self.unit_bytes, self.encoding = seen.encode("ascii"), 1, "utf8"
+            self.data, self.unit_bytes, self.encoding = visible.encode("ascii"), 1, "utf8"
         else:
-            plain = _ASTRAL.sub("\ufffd", seen)
+            plain = _ASTRAL.sub("\ufffd", visible)
             self.data, self.unit_bytes, self.encoding = plain.encode("utf-16-le"), 2, "utf16le"
 
     def line_of(self, offset: int) -> int:
@@ -160,15 +160,15 @@ _MOST_BEFORE = 8  # characters before a string that say what it holds
 def scan(root: Node, language: str, source: Source) -> Scan:
     from tree_sitter import QueryCursor
 
-    found = Scan(has_errors=root.has_error)
+    result = Scan(has_errors=root.has_error)
     definers = GRAMMARS[language].definers
     plain = {
-        "comment": found.comments,
-        "doc": found.docs,
-        "string": found.strings,
-        "import": found.imports,
-        "exports": found.exports,
-        "listed": found.listed,
+        "comment": result.comments,
+        "doc": result.docs,
+        "string": result.strings,
+        "import": result.imports,
+        "exports": result.exports,
+        "listed": result.listed,
     }
     owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by position
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):
@@ -180,16 +180,16 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         if any(not _GUARDS[role].match(source.node_text(captures[role][0])) for role in _GUARDS.keys() & captures):
             continue
         if "bind" in captures:
-            _add_bound(found, source, captures)
+            _add_bound(result, source, captures)
             continue
         if "naming.member" in captures:
             start, end = source.span(captures["naming.member"][0])
             owners_there = [source.node_text(node) for node in captures.get("naming.owner", ())]
             name = ".".join((*owners_there, source.text[start:end])).replace("\\", ".").lstrip(".")
-            (found.paths if "model" in captures else found.members).append((start, name))
+            (result.paths if "model" in captures else result.members).append((start, name))
             continue
         if "key" in captures:
-            _add_key(found, source, captures, owners)
+            _add_key(result, source, captures, owners)
             continue
         keyword = captures.get("keyword")
         kind = definers.get(source.node_text(keyword[0]), "") if keyword else ""
@@ -200,20 +200,20 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             if is_definition:
                 if role not in _PARTS:
                     start, end = source.span(nodes[0])[0], source.span(captures.get("body", nodes)[0])[1]
-                    found.candidates.append(Candidate(start, -end, pattern, kind or role, nodes[0], captures))
+                    result.candidates.append(Candidate(start, -end, pattern, kind or role, nodes[0], captures))
             elif role in plain:
                 plain[role].extend(node.byte_range for node in nodes)
             elif role in _SPECIAL:
-                _add_special(found, source, role, captures)
-    found.candidates.sort(key=lambda candidate: candidate[:3])
+                _add_special(result, source, role, captures)
+    result.candidates.sort(key=lambda candidate: candidate[:3])
     if source.unit_bytes > 1:
         for spans in plain.values():
             spans[:] = [(start // source.unit_bytes, end // source.unit_bytes) for start, end in spans]
-    if found.quoted:
-        found.strings = [span for span in found.strings if span[0] not in found.quoted]
+    if result.quoted:
+        result.strings = [span for span in result.strings if span[0] not in result.quoted]
     if GRAMMARS[language].in_strings is not None:
-        found.strings = [part for span in found.strings for part in _outside_code(source.text, span, language)]
-    return found
+        result.strings = [part for span in result.strings for part in _outside_code(source.text, span, language)]
+    return result
 
 
 def _outside_code(text: str, span: tuple[int, int], language: str) -> Iterator[tuple[int, int]]:
@@ -269,19 +269,19 @@ _INFERRED = ("var", "auto", "let")
 _QUOTES = ("'", '"')
 
 
-def _add_key(found: Scan, source: Source, captures: dict[str, list[Node]], owners: dict[tuple[int, int], str]) -> None:
+def _add_key(result: Scan, source: Source, captures: dict[str, list[Node]], owners: dict[tuple[int, int], str]) -> None:
     """The name of an argument or field, with its type, whose text is read once for all of its fields."""
     owner = captures.get("key.of")
     place = owner[0].byte_range if owner else (0, 0)
     if place not in owners:
         owners[place] = _short_text(source, owner) if owner else ""
     span = source.span(captures["key"][0])
-    found.keys.append((*span, owners[place]))
+    result.keys.append((*span, owners[place]))
     if captures["key"][0].type == "shorthand_property_identifier" or "shorthand" in captures:
-        found.shorthand.add(span[0])
+        result.shorthand.add(span[0])
 
 
-def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
+def _add_bound(result: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
     end, mark, text, role = -1, "", "", ""
     start, name_end = source.span(captures["bind"][0])
     name = source.text[start:name_end].replace("#", "")  # a private field of JavaScript
@@ -302,14 +302,14 @@ def _add_bound(found: Scan, source: Source, captures: dict[str, list[Node]]) -> 
         text = f"{text}.{source.node_text(key[0]) if key else name}"
     if name.startswith(_OWNERS):
         name = f"this.{_OWNER.sub('', name)}"
-    found.bound.append(Bound(start, end, name, mark if text else "", text))
+    result.bound.append(Bound(start, end, name, mark if text else "", text))
 
 
-def _add_special(found: Scan, source: Source, role: str, captures: dict[str, list[Node]]) -> None:
+def _add_special(result: Scan, source: Source, role: str, captures: dict[str, list[Node]]) -> None:
     node = captures[role][0]
     start, _ = source.span(node)
     if role == "quoted":  # a type written as a string
-        found.quoted.add(start)
+        result.quoted.add(start)
         return
     name, mark = _SPECIAL[role]
     text = _short_text(source, captures[role])
@@ -317,12 +317,12 @@ def _add_special(found: Scan, source: Source, role: str, captures: dict[str, lis
         name, text = text, ""
     elif role == "bind.field":  # a parameter that is also a field
         written = _short_text(source, captures["bind.type"])
-        found.bound.append(Bound(start, -1, text, mark, written))
+        result.bound.append(Bound(start, -1, text, mark, written))
         name, text = f"this.{text.lstrip('$')}", written
     elif role == "decorator" and "decorated" in captures:
         start, _ = source.span(captures["decorated"][0])
     if name and (text or mark == "!") and (mark != "=" or text[:1] not in _QUOTES):
-        found.bound.append(Bound(start, -1, name, mark, text))
+        result.bound.append(Bound(start, -1, name, mark, text))
 
 
 def _short_text(source: Source, nodes: Sequence[Node]) -> str:

@@ -70,13 +70,13 @@ class BuiltinEmbedder:
         """What each path says, its words weighted as in a query: independent of the rest of the index."""
         import numpy as np  # imported late: the model's name is known without it
 
-        known = self._paths
-        new = [path for path in paths if path not in known]
+        cached = self._paths
+        new = [path for path in paths if path not in cached]
         if new:
-            if len(known) > MAX_PATHS:  # replaced rather than cleared: another thread may be reading this one
-                known = self._paths = {path: known[path] for path in paths if path in known}
-            known.update(zip(new, self._encoder.paths(new), strict=True))
-        return np.array([known[path] for path in paths], np.float32).reshape(len(paths), self.dimension)
+            if len(cached) > MAX_PATHS:  # replaced rather than cleared: another thread may be reading this one
+                cached = self._paths = {path: cached[path] for path in paths if path in cached}
+            cached.update(zip(new, self._encoder.paths(new), strict=True))
+        return np.array([cached[path] for path in paths], np.float32).reshape(len(paths), self.dimension)
 
 
 def _damaged_model(path: Path, reason: object) -> ProviderError:

@@ -287,8 +287,8 @@ class ReplyBuilder:
 
 def _part(value: Any, name: str, kind: type[Part]) -> Part:
     """A field of a reply; empty if it is missing or of another type, as some servers send it."""
-    found = value.get(name) if isinstance(value, dict) else None
-    return found if isinstance(found, kind) else kind()
+    part = value.get(name) if isinstance(value, dict) else None
+    return part if isinstance(part, kind) else kind()
 
 
 def _count(value: Any) -> int:
@@ -315,12 +315,12 @@ def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tu
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
     """Probe one address, configured or guessed, and list its models; a failure is a state, not an error."""
-    shown = parse_target(base_url).shown
+    address = parse_target(base_url).shown
     try:
         models = list_models(base_url, key, limits)
     except ProviderError as error:
-        return Provider(name, shown, error.code, detail=str(error))
-    return Provider(name, shown, "ok", models)
+        return Provider(name, address, error.code, detail=str(error))
+    return Provider(name, address, "ok", models)
 
 
 def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ...]:
@@ -380,7 +380,7 @@ def choose_chat_model(config: Config, provider: str, model: str) -> ChatModel:
     """`provider` and `model` are the caller's choice and may be empty."""
     if provider == NONE or (not provider and config.llm.provider == NONE):
         return ChatModel(NONE, None)
-    wanted = model or config.llm.model
+    chosen_name = model or config.llm.model
     if config.llm.base_url and provider in ("", CONFIGURED):
         limits = _limits(config, LOOK_S)
         offered = look(CONFIGURED, config.llm.base_url, _key(config), limits).models if model else ()
@@ -388,39 +388,41 @@ def choose_chat_model(config: Config, provider: str, model: str) -> ChatModel:
         if offered and model not in offered:
             step = f"Those it has: {', '.join(offered[:10])}"
             raise NotFound(f"{config.llm.base_url} offers no model {model!r}", step)
-        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, wanted, _key(config)))
+        return ChatModel(CONFIGURED, _llm(config, config.llm.base_url, chosen_name, _key(config)))
     servers = discover() if config.llm.discover else ()
     for server in servers:
-        fitting = [name for name in server.models if name == wanted] if wanted else chat_models(server.models)
+        fitting = [name for name in server.models if name == chosen_name] if chosen_name else chat_models(server.models)
         if server.state == "ok" and provider in ("", server.name) and fitting:
             return ChatModel(server.name, _llm(config, server.base_url, fitting[0], None))
     answering = [server.name for server in servers if server.state == "ok"]
     if provider and provider not in answering:
         step = NextStep(f"Those that do: {', '.join(answering) or 'none'}. See ", to_run("providers"))
         raise NotFound(f"no provider {provider!r} answers", step)
-    if wanted and (answering or model):
+    if chosen_name and (answering or model):
         step = NextStep(to_run("providers"), " lists them")
-        raise NotFound(f"the model {wanted!r} is not offered by {provider or 'any server on this machine'}", step)
+        raise NotFound(f"the model {chosen_name!r} is not offered by {provider or 'any server on this machine'}", step)
     return ChatModel(NONE, None, NO_CHAT_MODEL)
 
 
 def list_providers(config: Config) -> ProviderList:
-    found = list(discover()) if config.llm.discover else []
+    probed = list(discover()) if config.llm.discover else []
     if config.llm.base_url:
         try:
-            own = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
+            configured = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
         except UsageError as error:
-            own = Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
-        found.insert(0, replace(own, configured=True))
-    listed = [replace(one, models=chat_models(one.models)) for one in found]
+            configured = Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
+        probed.insert(0, replace(configured, configured=True))
+    providers = [replace(provider, models=chat_models(provider.models)) for provider in probed]
     notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]
     if config.llm.provider == NONE:
         notes.append("llm.provider is none: passages are quoted and no model is used")
     else:
-        usable = (at for at, one in enumerate(listed) if one.configured or (one.state == "ok" and one.models))
+        usable = (
+            at for at, server in enumerate(providers) if server.configured or (server.state == "ok" and server.models)
+        )
         if (first := next(usable, None)) is not None:
-            listed[first] = replace(listed[first], chosen=True)
-    return ProviderList(tuple(listed), tuple(notes))
+            providers[first] = replace(providers[first], chosen=True)
+    return ProviderList(tuple(providers), tuple(notes))
 
 
 def unavailable(error: ProviderError) -> ProviderError:

@@ -43,18 +43,18 @@ class Vocabulary:
         return (i for name in identifiers(text) for word in split_identifier(name) for i in self._of_word(word))
 
     def _of_word(self, word: str) -> tuple[int, ...]:
-        if (known := self._words.get(word)) is not None:
-            return (known,)
-        found: list[int] = []
+        if (ids := self._words.get(word)) is not None:
+            return (ids,)
+        pieces: list[int] = []
         start = 0
-        while start < len(word) - 1 and len(found) < MAX_PIECES:
+        while start < len(word) - 1 and len(pieces) < MAX_PIECES:
             end = len(word)
             while end > start + 1 and word[start:end] not in self._words:
                 end -= 1
             if end > start + 1:
-                found.append(self._words[word[start:end]])
+                pieces.append(self._words[word[start:end]])
             start = end
-        return tuple(found)
+        return tuple(pieces)
 
 
 class Encoder:
@@ -63,7 +63,7 @@ class Encoder:
     def __init__(self, tensors: dict[str, NDArray[Any]]) -> None:
         words = tensors["vocabulary"].tobytes().decode().split("\n")
         numbers = (tensors["scales"], tensors["query_weights"])
-        if len(words) != len(tensors["vectors"]) or not all((np.abs(one) < MOST_WEIGHT).all() for one in numbers):
+        if len(words) != len(tensors["vectors"]) or not all((np.abs(row) < MOST_WEIGHT).all() for row in numbers):
             raise ValueError("its words, vectors and weights do not fit together")
         self._vocabulary = Vocabulary(words)
         self._ids = TokenCache(self._vocabulary.ids_in, REMEMBERED)  # of tokens, and of the parts of paths
@@ -102,13 +102,13 @@ class Encoder:
         return _unit(worth, vectors), _unit(worth * weights, vectors)
 
     def _of_query(self, ids: list[int]) -> tuple[Floats, Floats]:
-        wanted = np.array(ids)
-        return self._query_weights[wanted] * self._scales[wanted], self._vectors[wanted].astype(np.float32)
+        id_array = np.array(ids)
+        return self._query_weights[id_array] * self._scales[id_array], self._vectors[id_array].astype(np.float32)
 
     def paths(self, paths: Sequence[str]) -> Floats:
         """What each path says by itself, its words weighted as in a query; one row per path."""
-        known = self._ids
-        rows = [[i for part in splitext(path)[0].split("/") for i in known[part]] for path in paths]
+        cached = self._ids
+        rows = [[i for part in splitext(path)[0].split("/") for i in cached[part]] for path in paths]
         lengths = np.array([len(row) for row in rows])
         out = np.zeros((len(rows), self.dimension), np.float32)
         out[:, -1] = lengths == 0  # see `_nothing`

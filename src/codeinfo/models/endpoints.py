@@ -92,7 +92,7 @@ _SHAPES = re.compile(
 )
 
 # Filled as keys are read: an error may quote a key that another part of the process holds.
-_known: set[str] = set()
+_secrets: set[str] = set()
 
 
 class Key:
@@ -119,12 +119,12 @@ class Key:
 def remember(secret: str) -> None:
     """Make `redact` remove this secret, also as it appears inside JSON or an address."""
     if len(secret) >= _SHORTEST_SECRET:
-        _known.update((secret, json.dumps(secret)[1:-1], quote(secret, safe="")))
+        _secrets.update((secret, json.dumps(secret)[1:-1], quote(secret, safe="")))
 
 
 def redact(text: str) -> str:
     """The text with every known key, and whatever is shaped like one, masked."""
-    for secret in sorted(_known, key=len, reverse=True):
+    for secret in sorted(_secrets, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return _SHAPES.sub(MASK, text)
 
@@ -256,13 +256,13 @@ def server_words(body: bytes) -> str:
     """The message of an error reply, from whichever usual place has it."""
     text = body.decode("utf-8", "replace")
     try:
-        found: object = json.loads(text)
+        content: object = json.loads(text)
     except (ValueError, RecursionError):
         return "" if text.lstrip().startswith("<") else text  # an HTML page says nothing in one line
     for name in ("error", "detail", "message"):
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-    return found if isinstance(found, str) else ""
+        if isinstance(content, dict) and name in content:
+            content = content[name]
+    return content if isinstance(content, str) else ""
 
 
 def _one_line(text: str) -> str:

@@ -114,13 +114,13 @@ class OpenAIEmbedder:
         return vectors
 
 
-def _in_order(listed: Any, count: int, what: str, *, ordered: bool) -> list[dict[str, Any]]:
+def _in_order(sent: Any, count: int, what: str, *, ordered: bool) -> list[dict[str, Any]]:
     """The entries of a reply by their `index`: endpoints may answer in any order. `ordered`: one may have none, and is
     then where it belongs."""
-    if not isinstance(listed, list):
+    if not isinstance(sent, list):
         raise Fault(Kind.BAD_REPLY, f"no list of {what} in it")
     entries: dict[int, dict[str, Any]] = {}
-    for position, item in enumerate(listed):
+    for position, item in enumerate(sent):
         index = item.get("index", position if ordered else None) if isinstance(item, dict) else None
         if type(index) is not int or index in entries or not 0 <= index < count:
             raise Fault(Kind.BAD_REPLY, f"entry {position} has no index of its own within 0..{count - 1}")
@@ -134,12 +134,12 @@ def _unit_rows(rows: list[Any], dimension: int) -> Vectors:
     """Float32 rows of unit length; a row that cannot be normalised is refused, never repaired."""
     if not all(isinstance(row, list) for row in rows):
         raise Fault(Kind.BAD_REPLY, "an embedding is not a list of numbers")
-    wanted = dimension or len(rows[0])
+    expected = dimension or len(rows[0])
     for index, row in enumerate(rows):
         if any(isinstance(number, list) for number in row):
             raise Fault(Kind.BAD_REPLY, f"vector {index} is one vector for each token: the model does not pool them")
-        if len(row) != wanted or not wanted:
-            raise Fault(Kind.BAD_REPLY, f"vector {index} has {len(row)} numbers where {wanted} are expected")
+        if len(row) != expected or not expected:
+            raise Fault(Kind.BAD_REPLY, f"vector {index} has {len(row)} numbers where {expected} are expected")
     try:
         vectors = np.asarray(rows, dtype=np.float64)  # in double precision: squares of large numbers overflow in single
     except (TypeError, ValueError) as error:
@@ -223,7 +223,7 @@ class EndpointReranker:
 def _read_scores(count: int, reply: Any) -> list[float]:
     """TEI sends a bare list and names a score `score`."""
     entries = _in_order(reply.get("results") if isinstance(reply, dict) else reply, count, "scores", ordered=False)
-    return [_number(one.get("relevance_score", one.get("score")), index) for index, one in enumerate(entries)]
+    return [_number(entry.get("relevance_score", entry.get("score")), index) for index, entry in enumerate(entries)]
 
 
 def _number(score: Any, index: int) -> float:
@@ -302,7 +302,7 @@ class LocalReranker:
             raise self._unusable(f"cannot be loaded ({_first_line(error)})") from error
         tokenizer.no_padding()
         tokenizer.enable_truncation(self._max_tokens)
-        return _Model(session, tokenizer, tuple((one.name, one.type) for one in session.get_inputs()))
+        return _Model(session, tokenizer, tuple((item.name, item.type) for item in session.get_inputs()))
 
     def _logit(self, model: _Model, query: str, text: str, deadline: float) -> float:
         if self._closed.is_set():
@@ -318,12 +318,12 @@ class LocalReranker:
         return self._read_logit(outputs[0])
 
     def _inputs(self, model: _Model, pair: Any) -> dict[str, NDArray[np.integer[Any]]]:
-        known = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
-        unknown = [name for name, _ in model.inputs if name not in known]
+        values = {"input_ids": pair.ids, "attention_mask": pair.attention_mask, "token_type_ids": pair.type_ids}
+        unknown = [name for name, _ in model.inputs if name not in values]
         if unknown:
             raise self._unusable(f"wants the input {unknown[0]!r}, which no cross-encoder for text has")
         kinds = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
-        return {name: np.array([known[name]], kinds.get(kind, np.int64)) for name, kind in model.inputs}
+        return {name: np.array([values[name]], kinds.get(kind, np.int64)) for name, kind in model.inputs}
 
     def _read_logit(self, output: Any) -> float:
         """One number for the pair; for a model with two classes the difference, which is the logit of the second."""

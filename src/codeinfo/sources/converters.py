@@ -108,8 +108,8 @@ class _EndFinder:
         self._tags_end = self._comments_end = True
 
     def of_tag(self, at: int) -> int:
-        if self._tags_end and (found := _TAG_END.match(self._markup, at)):
-            return found.end()
+        if self._tags_end and (match := _TAG_END.match(self._markup, at)):
+            return match.end()
         self._tags_end = False
         return self._markup.find(">", at) + 1
 
@@ -323,9 +323,9 @@ def convert_mail(data: bytes, path: str) -> Document:
     subject = one_line(str(message.get("Subject", "")))
     header = [f"{name}: {one_line(str(message[name]), 500)}" for name in _HEADERS if message[name]]
     attached = [name for part in message.iter_attachments() if (name := part.get_filename())]
-    listed = (Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
+    items = (Block(BlockKind.ITEM, f"attached: {name}", 1) for name in attached)
     notes = (f"{quantity(len(attached), 'attachment')} listed, not read",) if attached else ()
-    return Document(subject, (paragraph("\n".join(header)), *_body(message), *listed), notes)
+    return Document(subject, (paragraph("\n".join(header)), *_body(message), *items), notes)
 
 
 def _body(message: EmailMessage) -> tuple[Block, ...]:
@@ -355,7 +355,7 @@ def convert_notebook(data: bytes, path: str) -> Document:
         raise Refused("not a notebook: it has no cells")
     language = _language(notebook.get("metadata"))
     cells = [_cell_blocks(cell, language) for cell in notebook["cells"] if isinstance(cell, dict)]
-    blocks = tuple(block for found, _ in cells for block in found)
+    blocks = tuple(block for cell_blocks, _ in cells for block in cell_blocks)
     return Document("", blocks, (*text.notes, *mask_notes(sum(masked for _, masked in cells))))
 
 
@@ -562,13 +562,13 @@ def _read(document: Any) -> Document:
 
 def _outline(document: Any) -> dict[int, list[tuple[str, int]]]:
     """Page → the headings that the document's own outline places there, with their levels."""
-    found: dict[int, list[tuple[str, int]]] = {}
+    outline: dict[int, list[tuple[str, int]]] = {}
     for bookmark in document.get_toc(max_depth=_OUTLINE_DEPTH):
         target = bookmark.get_dest()
         title = one_line(bookmark.get_title())
         if target is not None and title and (page := target.get_index()) is not None:
-            found.setdefault(page, []).append((title, bookmark.level + 1))
-    return found
+            outline.setdefault(page, []).append((title, bookmark.level + 1))
+    return outline
 
 
 def _page_text(document: Any, number: int) -> str:
@@ -590,9 +590,9 @@ def _page_blocks(text: str, headings: list[tuple[str, int]]) -> list[Block]:
     places: dict[int, tuple[str, int]] = {}
     blocks: list[Block] = []
     for title, level in headings:
-        wanted = _plain(title)
-        at = next((n for n, line in enumerate(lines) if n not in places and _plain(line).endswith(wanted)), None)
-        if at is None or not wanted:
+        plain_title = _plain(title)
+        at = next((n for n, line in enumerate(lines) if n not in places and _plain(line).endswith(plain_title)), None)
+        if at is None or not plain_title:
             blocks.append(heading(title, level))
         else:
             places[at] = (title, level)

@@ -217,22 +217,22 @@ def format_of(path: str) -> Format | None:
 
 def document_language(path: str) -> str:
     """The name of a document's format, "" for other files."""
-    if found := format_of(path):
-        return found.name
+    if file_format := format_of(path):
+        return file_format.name
     language = language_of(path)
     return language.name if language is not None and language.kind is FileKind.DOCS else ""
 
 
 def missing_library(path: str) -> str:
     """The command that makes a file readable, "" if nothing is missing."""
-    found = format_of(path)
-    return INSTALL if found and found.needs and find_spec(found.needs) is None else ""
+    file_format = format_of(path)
+    return INSTALL if file_format and file_format.needs and find_spec(file_format.needs) is None else ""
 
 
 def convert(path: str, data: bytes) -> Document:
     """Raises Refused, or whatever a hostile file provokes in a library: the process must be expendable."""
-    found = format_of(path)
-    assert found is not None, path
+    file_format = format_of(path)
+    assert file_format is not None, path
     converters = import_module("codeinfo.sources.converters")
-    converter: Callable[[bytes, str], Document] = getattr(converters, found.converter)
+    converter: Callable[[bytes, str], Document] = getattr(converters, file_format.converter)
     return converter(data, path)

@@ -123,8 +123,8 @@ def excludes_setting() -> str:
     if not any(map(os.path.exists, (os.path.join(home, ".gitconfig"), os.path.join(base, "git", "config")))):
         return f"core.excludesFile={default}"
     # Run at home: only the user's own files are read there.
-    asked = ("--global", "--includes", "--type=path", "--get", "core.excludesFile")
-    return f"core.excludesFile={_read_config(home, *asked, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
+    arguments = ("--global", "--includes", "--type=path", "--get", "core.excludesFile")
+    return f"core.excludesFile={_read_config(home, *arguments, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
 
 
 # What the index records about each file as of git's last check: path, seconds and nanoseconds of mtime, size, flags.
@@ -136,10 +136,10 @@ _MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed if its time d
 
 def list_tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
     """Size and mtime of every tracked file below `root` that is checked out, as of git's last check."""
-    listed = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
+    entries = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
     return {
         os.fsdecode(path): (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds))
-        for path, seconds, nanoseconds, size, flags in listed
+        for path, seconds, nanoseconds, size, flags in entries
         if not int(flags, 16) & _SKIPPED
     }
 
@@ -160,22 +160,22 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     filters = _read_config(root, "--name-only", "--get-regexp", r"^filter\.").split()
     if any(not name.startswith("filter.lfs.") for name in filters):
         return {}
-    listed = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
+    entries = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
     index = os.fsdecode(run(root, ("rev-parse", "--git-path", "index"))).rstrip("\n")
     written = os.stat(os.path.join(root, index)).st_mtime_ns  # files as recent as git's check may have changed since
-    found = {}
-    for blob, path, seconds, nanoseconds, size, flags in listed:
+    blobs = {}
+    for blob, path, seconds, nanoseconds, size, flags in entries:
         mtime_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
         if mtime_ns < written and not int(flags, 16) & _SKIPPED:
-            found[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = blob_number(blob)
-    return found
+            blobs[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = blob_number(blob)
+    return blobs
 
 
 def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
     """Those of these files whose content differs from what git has staged."""
     few = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
-    listed = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
-    staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in listed) if name}
+    entries = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
+    staged = {name: entry.split()[1].decode() for entry, _, name in (line.partition(b"\t") for line in entries) if name}
     with Reader(os.fspath(root)) as reader:
         for path in paths:
             place = os.path.join(root, path)
@@ -186,9 +186,9 @@ def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator
             except OSError:
                 yield path
                 continue
-            known = staged.get(os.fsencode(path), "")
-            kind = hashlib.sha256 if len(known) == 64 else hashlib.sha1
-            if known != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
+            blob = staged.get(os.fsencode(path), "")
+            kind = hashlib.sha256 if len(blob) == 64 else hashlib.sha1
+            if blob != kind(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest():
                 yield path
 
 
@@ -200,9 +200,11 @@ def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]
     committed = run(root, ("diff-index", "--cached", "--relative", "--name-only", "--no-renames", "-z", commit))
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
-    found = {os.fsdecode(path) for path in paths}
-    suspects = [name for name, known in list_tracked(root).items() if name not in found and stamp(root, name) != known]
-    return frozenset(found).union(unlike_index(root, suspects))
+    changed = {os.fsdecode(path) for path in paths}
+    suspects = [
+        name for name, recorded in list_tracked(root).items() if name not in changed and stamp(root, name) != recorded
+    ]
+    return frozenset(changed).union(unlike_index(root, suspects))
 
 
 def stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
@@ -319,8 +321,8 @@ def _execute(
             raise
     if process.returncode not in accept:
         message = errors.decode("utf-8", "replace").strip().splitlines() or [f"it ended with {process.returncode}"]
-        said = next((line for line in message if line.startswith("fatal: ")), message[0]).removeprefix("fatal: ")
-        raise GitFailed(NO_COMMITS if _UNBORN.search(said) else said)
+        reason = next((line for line in message if line.startswith("fatal: ")), message[0]).removeprefix("fatal: ")
+        raise GitFailed(NO_COMMITS if _UNBORN.search(reason) else reason)
     return output
 
 
@@ -371,9 +373,9 @@ def log_format(*fields: str) -> str:
 def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
     """The fields of each commit, and its listed files. A commit whose message has field separators is left out."""
     for record in log.split("\x02")[1:]:
-        *found, names = record.split("\x1f")
-        if len(found) == fields:
-            yield found, [name.lstrip("\n") for name in names.split("\0") if name.strip("\n")]
+        *values, names = record.split("\x1f")
+        if len(values) == fields:
+            yield values, [name.lstrip("\n") for name in names.split("\0") if name.strip("\n")]
 
 
 # --- fetching --------------------------------------------------------------------------------------------------------
@@ -398,7 +400,7 @@ class Redirected(ProviderError):
 
 @contextmanager
 def fetch_files(
-    url: str, ref: str, wanted: Callable[[str], bool], limit: int, whole_limit: int, *, local: bool, pinned: str = ""
+    url: str, ref: str, is_wanted: Callable[[str], bool], limit: int, whole_limit: int, *, local: bool, pinned: str = ""
 ) -> Iterator[tuple[str, Iterator[tuple[str, bytes]]]]:
     """The commit of `ref`, and (path, content) of each wanted regular file within `limit`, of `whole_limit` in all;
     `local` allows repositories on this machine. Git connects to `pinned`, `host:port:address`, without redirects."""
@@ -420,7 +422,7 @@ def fetch_files(
             limits = f"more than {whole_limit:,} bytes, takes more than {FETCH_MEMORY_BYTES:,} to unpack"
             why = f"it has {limits}, or is damaged" if _LIMITED.search(error.what) else error.what
             raise kind(f"{hide_user(url)} cannot be fetched: {why}", step, code=GitFailed.code) from error
-        yield commit, _blobs(folder, commit, wanted, limit)
+        yield commit, _blobs(folder, commit, is_wanted, limit)
 
 
 @contextmanager
@@ -504,13 +506,13 @@ class Remote(Struct, frozen=True):
         ssh = ["ssh", "-oBatchMode=yes"]
         if address := address.partition(":")[2].partition(",")[0].strip("[]"):
             ssh += [f"-oHostName={address}", f"-oHostKeyAlias={host}"]
-        found = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh"}
+        variables = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh"}
         if self.authorization:
             parts = urlsplit(self.url)
             key = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
             header = f"Authorization: {self.authorization}"
-            found |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": header}
-        return found
+            variables |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": header}
+        return variables
 
 
 def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
@@ -531,25 +533,25 @@ def remote_head(remote: Remote) -> str:
     with tempfile.TemporaryDirectory() as outside:  # outside any repository, whose settings would apply
         settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
         arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")
-        listed = os.fsdecode(_git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables))
-    match = re.match(r"ref: (refs/heads/\S+)\tHEAD\n", listed)
+        output = os.fsdecode(_git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables))
+    match = re.match(r"ref: (refs/heads/\S+)\tHEAD\n", output)
     return match[1] if match else ""
 
 
 def list_refs(root: str | os.PathLike[str]) -> dict[str, str]:
     """The commit of each branch and tag; tags of anything else are left out."""
     form = "--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
-    found = {}
+    refs = {}
     for line in os.fsdecode(run(root, ("for-each-ref", form, "refs/heads/", "refs/tags/"))).splitlines():
-        kind, own, peeled_kind, peeled, name = line.split(" ", 4)
+        kind, commit, peeled_kind, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
-            found[name] = own if kind == "commit" else peeled
-    return found
+            refs[name] = commit if kind == "commit" else peeled
+    return refs
 
 
-def _blobs(folder: Path, commit: str, wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:
-    listed = (blob for blob in list_commit(folder, commit) if blob.mode in REGULAR and wanted(blob.path))
-    for blob, data in read_blobs(folder, [blob for blob in listed if blob.size is None or blob.size <= limit]):
+def _blobs(folder: Path, commit: str, is_wanted: Callable[[str], bool], limit: int) -> Iterator[tuple[str, bytes]]:
+    blobs = (blob for blob in list_commit(folder, commit) if blob.mode in REGULAR and is_wanted(blob.path))
+    for blob, data in read_blobs(folder, [blob for blob in blobs if blob.size is None or blob.size <= limit]):
         if data is None:
             raise GitFailed(f"{blob.path} could not be read from the repository")
         yield blob.path, data
@@ -582,9 +584,9 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
 def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = False) -> list[Blob]:
     """The files of a commit below `root`, or all of them, submodules included."""
     switches = ("--full-tree",) if whole else ()
-    listed = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", *switches, commit))).split("\0")[:-1]
+    entries = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", *switches, commit))).split("\0")[:-1]
     blobs = []
-    for entry in listed:
+    for entry in entries:
         description, _, path = entry.partition("\t")
         mode, _, blob, size = description.split()
         blobs.append(Blob(path, mode, blob, int(size) if size.isdigit() else None))
@@ -594,8 +596,8 @@ def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = Fals
 def read_blobs(root: str | os.PathLike[str], blobs: Iterable[Blob]) -> Iterator[tuple[Blob, bytes | None]]:
     """Each with its content, None if the clone lacks it; some at a time, without a work tree."""
     for batch in batches(blobs, lambda blob: blob.size or 0, _BATCH_BYTES, _BATCH):
-        asked = "".join(f"{blob.id}\n" for blob in batch).encode()
-        output = io.BytesIO(run(root, ("cat-file", "--batch"), stdin=asked, timeout=FETCH_TIMEOUT_S))
+        ids = "".join(f"{blob.id}\n" for blob in batch).encode()
+        output = io.BytesIO(run(root, ("cat-file", "--batch"), stdin=ids, timeout=FETCH_TIMEOUT_S))
         for blob in batch:
             header = output.readline().split()
             if len(header) != 3:  # "<id> missing"

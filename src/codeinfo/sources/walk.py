@@ -58,25 +58,25 @@ DEFAULTS = WalkSettings()
 
 def walk(root: Path, settings: WalkSettings = DEFAULTS) -> Walk:
     base = resolve_root(root)
-    listed = candidates(base, submodules=settings.submodules)
-    return filter_all(listed, FileFilter(base, settings, listed))
+    listing = candidates(base, submodules=settings.submodules)
+    return filter_all(listing, FileFilter(base, settings, listing))
 
 
-def filter_all(listed: Listing, filters: FileFilter) -> Walk:
-    passed, skipped = _filter_names(listed, filters)
+def filter_all(listing: Listing, filters: FileFilter) -> Walk:
+    passed, skipped = _filter_names(listing, filters)
     return Walk(*_filter_states(passed, skipped, filters))
 
 
-def _filter_names(listed: Listing, filters: FileFilter) -> tuple[list[str], list[Skip]]:
+def _filter_names(listing: Listing, filters: FileFilter) -> tuple[list[str], list[Skip]]:
     """The candidates whose file states decide, and what was left out before that."""
     passed: list[str] = []
-    skipped = {skip.path: skip for skip in listed.skipped}
-    for path in dict.fromkeys(sorted(listed.paths)):  # git sorts them, and a set would not
+    skipped = {skip.path: skip for skip in listing.skipped}
+    for path in dict.fromkeys(sorted(listing.paths)):  # git sorts them, and a set would not
         if (skip := filters.check_name(path)) is None:
             passed.append(path)
         else:
             skipped[skip.path] = skip
-    for file in listed.overrides.files:
+    for file in listing.overrides.files:
         path = f"{file.folder}{file.name}"
         for line in file.refused_lines:
             skipped[path] = Skip(path, "ignore-line", f"line {line} was not understood", matters=True)
@@ -118,25 +118,25 @@ def walk_from(memo: Memo | None, root: Path, settings: WalkSettings = DEFAULTS) 
     """What `walk` would find now. If all names and ignore files equal those of `memo`, only file states are checked."""
     base = resolve_root(root)
     rules, filters = _rules(settings), FileFilter(base, settings)
-    known = memo if memo is not None and memo.rules == rules else None
+    earlier = memo if memo is not None and memo.rules == rules else None
     is_plain = git.work_tree_of(base) is None
-    if known is None or not is_plain or not _is_listed_alike(base, known):
-        listed = candidates(base, submodules=settings.submodules)
-        names = os.fsencode("\0".join((*listed.paths, "", *sorted(listed.own_folders))))
-        digest = hashlib.sha256(names).hexdigest() if listed.by_git else ""
-        if known is None or not digest or not _is_git_alike(base, known, digest, listed.read):
-            filters = FileFilter(base, settings, listed)
-            passed, skipped = _filter_names(listed, filters)
-            folders = filters.real_folders() if digest else listed.folders if is_plain else None
+    if earlier is None or not is_plain or not _is_listed_alike(base, earlier):
+        listing = candidates(base, submodules=settings.submodules)
+        names = os.fsencode("\0".join((*listing.paths, "", *sorted(listing.own_folders))))
+        digest = hashlib.sha256(names).hexdigest() if listing.by_git else ""
+        if earlier is None or not digest or not _is_git_alike(base, earlier, digest, listing.read):
+            filters = FileFilter(base, settings, listing)
+            passed, skipped = _filter_names(listing, filters)
+            folders = filters.real_folders() if digest else listing.folders if is_plain else None
             if folders is None:
                 return Walk(*_filter_states(passed, skipped, filters))
-            known = Memo(rules, digest, folders, listed.read, skipped, (), passed)
-    paths = [*map(_path_of, known.files), *known.others]
-    files, left_out = _filter_states(paths, known.skipped, filters)
-    if files != known.files:
+            earlier = Memo(rules, digest, folders, listing.read, skipped, (), passed)
+    paths = [*map(_path_of, earlier.files), *earlier.others]
+    files, left_out = _filter_states(paths, earlier.skipped, filters)
+    if files != earlier.files:
         others = sorted(set(paths).difference(map(_path_of, files)))
-        known = replace(known, files=files, others=others, indexed_as="")
-    return KnownWalk(files, left_out, known)
+        earlier = replace(earlier, files=files, others=others, indexed_as="")
+    return KnownWalk(files, left_out, earlier)
 
 
 def _rules(settings: WalkSettings) -> str:
@@ -188,12 +188,12 @@ _READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH  # by anybody
 class FileFilter:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
-    def __init__(self, root: str, settings: WalkSettings, listed: Listing | None = None) -> None:
+    def __init__(self, root: str, settings: WalkSettings, listing: Listing | None = None) -> None:
         self._root = root
         self._settings = settings
         self._small_bytes = min(MAX_UNKNOWN_BYTES, settings.max_file_bytes)  # any text this small is accepted
-        self._overrides = listed.overrides if listed else NO_OVERRIDES
-        self._own_folders = listed.own_folders if listed else frozenset()
+        self._overrides = listing.overrides if listing else NO_OVERRIDES
+        self._own_folders = listing.own_folders if listing else frozenset()
         self._folders: dict[str, tuple[Skip | None, Skip | None]] = {"": (None, None)}
 
     def check(self, path: str) -> SourceFile | Skip:
@@ -319,16 +319,16 @@ def why(root: Path, path: str, settings: WalkSettings = DEFAULTS) -> Decision:
     relative = os.path.relpath(os.path.join(base, path), base).replace(os.sep, "/")
     if relative == ".." or relative.startswith("../"):
         return Decision(False, "outside-root", f"not below {base}", _BUILT_IN)
-    listed = candidates(base, submodules=settings.submodules)
-    filters = FileFilter(base, settings, listed)
-    if relative not in listed.paths:
-        return _why_not_listed(base, relative, listed, filters)
+    listing = candidates(base, submodules=settings.submodules)
+    filters = FileFilter(base, settings, listing)
+    if relative not in listing.paths:
+        return _why_not_listed(base, relative, listing, filters)
     result = filters.check(relative)
-    match = listed.overrides.decide(relative)
+    match = listing.overrides.decide(relative)
     if isinstance(result, Skip):
         source = match.source if match and not match.negated else _SETTING_OF_RULE.get(result.rule, _BUILT_IN)
         return Decision(False, result.rule, result.detail, source)
-    return _by_content(base, result, match, listed.by_git)
+    return _by_content(base, result, match, listing.by_git)
 
 
 def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) -> Decision:
@@ -342,32 +342,32 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
     return Decision(True, "included", detail, "git lists it" if by_git else "plain walk, no rule against it")
 
 
-def _why_not_listed(root: str, path: str, listed: Listing, filters: FileFilter) -> Decision:
-    if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listed.paths):
+def _why_not_listed(root: str, path: str, listing: Listing, filters: FileFilter) -> Decision:
+    if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listing.paths):
         return _why_folder(path, filters)
     if not os.path.lexists(f"{root}/{path}"):
         return Decision(False, "missing", "there is no such file", _BUILT_IN)
     folders = [path[:at] for at, character in enumerate(path) if character == "/"]
     for folder in [*folders, path]:
-        if f"{folder}/" in listed.paths:
+        if f"{folder}/" in listing.paths:
             skip = filters.check(f"{folder}/")
             if isinstance(skip, Skip):
                 return Decision(False, skip.rule, skip.detail, _BUILT_IN)
             return _why_folder(path, filters)
-        for skip in listed.skipped:
+        for skip in listing.skipped:
             if skip.path == f"{folder}/" and skip.rule not in ("gitignore", "codeinfoignore"):
                 return Decision(False, skip.rule, skip.detail, _BUILT_IN)
         if os.path.islink(f"{root}/{folder}"):
             return Decision(False, "symlink", f"{folder} is a link", _BUILT_IN)
-        if folder != path and folder in listed.paths:
+        if folder != path and folder in listing.paths:
             return Decision(False, "submodule", f"{folder} is a submodule", _SETTING_OF_RULE["submodule"])
     result = filters.check(path)
     if isinstance(result, Skip) and result.rule == "special-file":  # git does not list them at all
         return Decision(False, result.rule, result.detail, _BUILT_IN)
-    override = listed.overrides.decide(path)
+    override = listing.overrides.decide(path)
     if override and not override.negated:
         return Decision(False, "codeinfoignore", override.text, override.source)
-    if match := find_git_rule(root, path) if listed.by_git else find_plain_rule(root, path):
+    if match := find_git_rule(root, path) if listing.by_git else find_plain_rule(root, path):
         return Decision(False, "gitignore", match.text, match.source)
     return Decision(False, "not-listed", "an empty folder, or git's own data", _BUILT_IN)
 
@@ -454,10 +454,10 @@ def _split(output: bytes) -> list[str]:
 
 def _load_overrides(root: str, paths: list[str], read: dict[str, bytes | None]) -> Overrides:
     """Those git lists, and the root's own even if git ignores it."""
-    found = {path for path in paths if path.endswith(OVERRIDES_NAME)}
+    names = {path for path in paths if path.endswith(OVERRIDES_NAME)}
     if os.path.lexists(f"{root}/{OVERRIDES_NAME}"):
-        found.add(OVERRIDES_NAME)
-    folders = (path.removesuffix(OVERRIDES_NAME) for path in found)
+        names.add(OVERRIDES_NAME)
+    folders = (path.removesuffix(OVERRIDES_NAME) for path in names)
     named = (folder for folder in folders if folder[-1:] in ("", "/"))
     return Overrides(file for folder in named if (file := ignore.load(root, folder, OVERRIDES_NAME, read)))
 
@@ -472,8 +472,8 @@ def _submodule_paths(root: str, prefix: str, excludes: str) -> list[str]:
         if not mode_and_more.startswith("160000") or not is_real_folder(root, folder):
             continue
         if os.path.lexists(f"{root}/{folder}/.git"):
-            listed = _split(git.run(f"{root}/{folder}", _LIST_FILES, settings=(excludes,)))
-            paths += [f"{folder}/{entry[2:]}" for entry in listed]
+            entries = _split(git.run(f"{root}/{folder}", _LIST_FILES, settings=(excludes,)))
+            paths += [f"{folder}/{entry[2:]}" for entry in entries]
             paths += _submodule_paths(root, f"{folder}/", excludes)
     return paths
 
@@ -534,20 +534,20 @@ def list_plainly(root: str) -> Listing:
 
 def _names_in(folder: str) -> list[str]:
     """The names in a folder, in file system order; folders end with a slash."""
-    with os.scandir(folder) as found:
-        return [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in found]
+    with os.scandir(folder) as entries:
+        return [f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name for entry in entries]
 
 
 def _with_ignore_files(
     root: str, folder: _Folder, names: list[str], overrides: list[IgnoreFile], read: dict[str, bytes | None]
 ) -> _Folder:
-    ignores, own = folder.ignores, folder.overrides
+    ignores, overriding = folder.ignores, folder.overrides
     if ".gitignore" in names and (file := ignore.load(root, folder.path, ".gitignore", read)):
         ignores = (*ignores, file)
     if OVERRIDES_NAME in names and (file := ignore.load(root, folder.path, OVERRIDES_NAME, read)):
-        own = (*own, file)
+        overriding = (*overriding, file)
         overrides.append(file)
-    return _Folder(folder.path, ignores, own, folder.ignored)
+    return _Folder(folder.path, ignores, overriding, folder.ignored)
 
 
 def _consider_folder(folder: _Folder, name: str, listing: Listing, waiting: list[_Folder]) -> None:
@@ -645,13 +645,13 @@ class RevisionFiles:
         return _source(blob, blob.size) if blob and blob.mode in git.REGULAR and blob.size is not None else None
 
     def load(self, files: Iterable[SourceFile]) -> Iterator[tuple[SourceFile, Loaded | Skip]]:
-        wanted = {file.path: file for file in files}
-        known = (self.blobs[path] for path in wanted if path in self.blobs)
-        for blob, data in git.read_blobs(self.root, known):
+        sources = {file.path: file for file in files}
+        blobs = (self.blobs[path] for path in sources if path in self.blobs)
+        for blob, data in git.read_blobs(self.root, blobs):
             if data is None:
-                yield wanted[blob.path], _skip_lacking(blob.path)
+                yield sources[blob.path], _skip_lacking(blob.path)
             else:
-                yield wanted[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
+                yield sources[blob.path], Loaded(data, hashlib.sha256(data).hexdigest())
 
     def brings_back(self, path: str) -> bool:
         return self.overrides.brings_back(path)

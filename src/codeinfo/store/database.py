@@ -285,8 +285,8 @@ class Connections:
                 try:
                     yield
                 except ODD as error:
-                    if found := self._problem():
-                        raise Damage(found) from error
+                    if problem := self._problem():
+                        raise Damage(problem) from error
                     raise
         except BuildDamaged as damage:
             if damage.folder == self._path.parent:  # a question to several indexes passes through all of them

@@ -57,9 +57,9 @@ class IndexFolder:
     def of_gone(cls, cache: Path, root: Path) -> IndexFolder | None:
         """The index of a folder that no longer exists, and so cannot say which family it belongs to."""
         for tree in (cache / "indexes").glob(f"*/trees/{_readable(root)}"):
-            found = cls(cache, root)
-            found.path, found.tree_path = tree.parents[1], tree
-            return found
+            folder = cls(cache, root)
+            folder.path, folder.tree_path = tree.parents[1], tree
+            return folder
         return None
 
     def exists(self) -> bool:
@@ -125,13 +125,13 @@ class IndexFolder:
 
     def trees(self) -> list[Tree]:
         """All trees of the family, including this one if it is indexed."""
-        found = []
+        trees = []
         for folder in sorted(self.path.glob("trees/*")):
             with suppress(OSError):
                 marker = folder / "root"
                 root = Path(os.fsdecode(read_private(marker))) if marker.exists() else None
-                found.append(Tree(folder.name, root, folder.stat().st_mtime))
-        return found
+                trees.append(Tree(folder.name, root, folder.stat().st_mtime))
+        return trees
 
     def mark_used(self) -> None:
         with suppress(OSError):
@@ -286,13 +286,13 @@ def _text(path: Path) -> str:
 
 def indexed_roots(cache: Path) -> list[Path]:
     """The work trees with an index in this cache, without those whose `root` is damaged."""
-    found = []
+    roots = []
     for marker in sorted(cache.glob("indexes/[!.]*/trees/*/root")):
         with suppress(OSError):
             root = Path(os.fsdecode(read_private(marker)))
             if marker.parent.name == _readable(root):
-                found.append(root)
-    return found
+                roots.append(root)
+    return roots
 
 
 def make_room(cache: Path, most_bytes: int, keep: Path) -> None:

@@ -175,8 +175,8 @@ class SegmentBuilder:
 
         def column(field: int, scale: int, kind: type[np.uint8 | np.uint16]) -> NDArray[np.unsignedinteger]:
             """A row has a term at most once in a field."""
-            own, values = fields == field, np.zeros(len(pairs), kind)
-            values[pair_of[own]] = np.clip(np.rint(weights[own] * scale), 1, np.iinfo(kind).max)
+            of_field, values = fields == field, np.zeros(len(pairs), kind)
+            values[pair_of[of_field]] = np.clip(np.rint(weights[of_field] * scale), 1, np.iinfo(kind).max)
             return values
 
         path = column(_STEM, IN_STEM, np.uint8) | column(_FOLDER, IN_FOLDER, np.uint8)
@@ -202,9 +202,9 @@ def run_starts(values: NDArray[np.int32]) -> NDArray[np.intp]:
 def places_among(live_files: NDArray[np.int32], file_ids: NDArray[np.int32]) -> NDArray[np.int32]:
     """For each row's file, its position among the live ones, which are sorted; −1 if it is not one of them."""
     starts = run_starts(file_ids)
-    wanted = file_ids[starts]
-    places = live_files.searchsorted(wanted).astype(np.int32)
-    places[live_files.take(places, mode="clip") != wanted if len(live_files) else slice(None)] = -1
+    files = file_ids[starts]
+    places = live_files.searchsorted(files).astype(np.int32)
+    places[live_files.take(places, mode="clip") != files if len(live_files) else slice(None)] = -1
     return places.repeat(np.diff(starts, append=len(file_ids)))
 
 
@@ -226,7 +226,7 @@ def merge_postings(
     streams = [_number(at, source) for at, source in enumerate(sources)]
     by_term = itertools.groupby(heapq.merge(*streams), key=itemgetter(0))
     while some := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
-        lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, found in some for term, at, data in found]
+        lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, parts in some for term, at, data in parts]
         whole, ends = decode_lists(lists)
         alive, bounds = list[str](), [0]
         for term, end in {stored.term: end for stored, end in zip(lists, ends, strict=True)}.items():  # its last
@@ -253,8 +253,7 @@ def segments_to_merge(row_counts: Mapping[int, int], live_counts: Mapping[int, i
             size_class += 1
         classes.setdefault(size_class, []).append(segment)
     crowded = [segments for _, segments in sorted(classes.items()) if len(segments) >= CROWD]
-    chosen = set(wasted).union(*crowded[:1]) if crowded else set(wasted)
-    return sorted(chosen)
+    return sorted(set(wasted).union(*crowded[:1]))
 
 
 CLASS_BASE = 64  # rows: below this every segment counts as tiny
@@ -364,8 +363,8 @@ class VectorRows:
         if len(data) != lengths.sum() * width:
             raise database.Damage(f"{self._name} is too short")
         places = rows + (lengths.cumsum() - lengths - firsts).repeat(counts)
-        found: NDArray[np.int8] = np.frombuffer(data, np.int8).reshape(-1, width).take(places, axis=0)
-        return found
+        vectors: NDArray[np.int8] = np.frombuffer(data, np.int8).reshape(-1, width).take(places, axis=0)
+        return vectors
 
 
 def check_vectors(block: NDArray[np.int8], name: str, checksum: int) -> None:
@@ -431,10 +430,10 @@ def insert_files(db: apsw.Connection, folder: Path, files: Iterable[IndexedFile]
 
 def drop_tree(db: apsw.Connection, name: str) -> None:
     for (tree,) in list(db.execute("SELECT id FROM trees WHERE name = ?", (name,))):
-        own = [row[0] for row in db.execute("SELECT file_id FROM entries WHERE tree = ?", (tree,))]
+        file_ids = [row[0] for row in db.execute("SELECT file_id FROM entries WHERE tree = ?", (tree,))]
         for table, column in (("entries", "tree"), ("meta", "tree"), ("trees", "id")):
             db.execute(f"DELETE FROM {table} WHERE {column} = ?", (tree,))
-        _release(db, own, int(time.time()))
+        _release(db, file_ids, int(time.time()))
 
 
 _VERSIONS_KEPT = 3  # of one path: a file being edited leaves one with each save
@@ -512,13 +511,13 @@ def _insert_segment(db: apsw.Connection, rows: int, file_ids: bytes, lengths: by
 class Merge(Struct, frozen=True):
     """Segments to merge, each with the map of its rows and how many of them are alive."""
 
-    chosen: list[int]
+    segments: list[int]
     maps: Mapping[int, NDArray[np.int32] | None]
     alive: Mapping[int, int]
 
     def vectors(self, db: apsw.Connection, folder: Path) -> list[NDArray[np.int8]]:
         parts = []
-        for segment in self.chosen:
+        for segment in self.segments:
             query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
             count, vector_file, dimension, checksum = database.one(db, query, (segment,))
             if not vector_file:
@@ -532,29 +531,29 @@ class Merge(Struct, frozen=True):
 
 def plan_merge(db: apsw.Connection) -> Merge | None:
     # One long text instead of a row per file: five times as fast, and after one edit this is much of the work.
-    listed = database.one(db, "SELECT group_concat(id) FROM files")[0] or ""
-    live = np.sort(np.fromstring(listed, np.int32, sep=",")) if listed else np.zeros(0, np.int32)
+    ids = database.one(db, "SELECT group_concat(id) FROM files")[0] or ""
+    live = np.sort(np.fromstring(ids, np.int32, sep=",")) if ids else np.zeros(0, np.int32)
     shapes, maps = {}, {}
     for segment, count, owners in db.execute("SELECT id, row_count, file_ids FROM segments ORDER BY id"):
         shapes[segment] = count
         maps[segment] = live_row_map(places_among(live, np.frombuffer(owners, np.int32, count)))
     alive = {s: shapes[s] if (m := maps[s]) is None else int((m >= 0).sum()) for s in shapes}
-    chosen = segments_to_merge(shapes, alive)
-    return Merge(chosen, maps, alive) if chosen else None
+    crowd = segments_to_merge(shapes, alive)
+    return Merge(crowd, maps, alive) if crowd else None
 
 
 def merge_segments(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
-    if any(plan.alive[segment] for segment in plan.chosen):  # those of edited files are often entirely dead
+    if any(plan.alive[segment] for segment in plan.segments):  # those of edited files are often entirely dead
         _insert_merged(db, plan, vectors)
-    for segment in plan.chosen:
+    for segment in plan.segments:
         db.execute("DELETE FROM postings WHERE segment = ?", (segment,))
         db.execute("DELETE FROM segments WHERE id = ?", (segment,))
 
 
 def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> None:
-    chosen, maps, alive = plan.chosen, plan.maps, plan.alive
+    segments, maps, alive = plan.segments, plan.maps, plan.alive
     columns: tuple[list[bytes], list[bytes]] = ([], [])
-    for segment in chosen:
+    for segment in segments:
         row = database.one(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
         row_map = maps[segment]
         kinds: tuple[type[Any], ...] = (np.int32, np.float32)
@@ -562,11 +561,11 @@ def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
             values = np.frombuffer(data, kind)
             column.append((values if row_map is None else values[row_map >= 0]).tobytes())
     file_ids, lengths = (b"".join(column) for column in columns)
-    merged = _insert_segment(db, sum(alive[s] for s in chosen), file_ids, lengths, vectors)
-    offsets = np.cumsum([0, *(alive[s] for s in chosen)]).tolist()
+    merged = _insert_segment(db, sum(alive[s] for s in segments), file_ids, lengths, vectors)
+    offsets = np.cumsum([0, *(alive[s] for s in segments)]).tolist()
     query = "SELECT term, data FROM postings WHERE segment = ? ORDER BY term"
-    sources = [db.execute(query, (segment,)) for segment in chosen]
-    _insert_postings(db, merged, merge_postings(sources, [maps[s] for s in chosen], offsets))
+    sources = [db.execute(query, (segment,)) for segment in segments]
+    _insert_postings(db, merged, merge_postings(sources, [maps[s] for s in segments], offsets))
 
 
 # --- the commit index: one file beside the builds, replaced as a whole, rebuilt from git if lost ----------------------

@@ -85,12 +85,12 @@ def file_vectors(db: apsw.Connection, folder: Path, file_id: int) -> NDArray[np.
     for owners, count, vector_file, dimension in list(db.execute(query)):
         rows = np.flatnonzero(np.frombuffer(owners, np.int32) == file_id)
         if len(rows):
-            found = dequantize(VectorRows(folder / vector_file, count, dimension).take(rows))
+            vectors = dequantize(VectorRows(folder / vector_file, count, dimension).take(rows))
             with np.errstate(invalid="ignore", over="ignore"):
-                lengths = np.linalg.norm(found, axis=1)
+                lengths = np.linalg.norm(vectors, axis=1)
             if _first_beyond(lengths, _LONGEST) is not None:
                 raise database.Damage(f"{vector_file} contains a row that is not a unit vector")
-            return found
+            return vectors
     return None
 
 
@@ -166,19 +166,19 @@ class SqliteSnapshot:
         return counts
 
     def posting_lists(self, terms: Sequence[str], first_row: int = 0) -> Iterator[PostingList]:
-        wanted = json.dumps(list(dict.fromkeys(terms)))
+        terms_json = json.dumps(list(dict.fromkeys(terms)))
         for segment in self.segments:
-            for term, data in self._db.execute(_POSTINGS, (wanted, segment.id)):
+            for term, data in self._db.execute(_POSTINGS, (terms_json, segment.id)):
                 yield PostingList(term, data, segment.row_map, first_row + segment.first_row)
 
     def read_lists(self, lists: Iterable[PostingList]) -> Mapping[str, Posting]:
         by_term = group_by_key((stored.term, stored) for stored in lists)
         if not by_term:
             return {}
-        whole, ends = decode_lists([stored for own in by_term.values() for stored in own])
+        whole, ends = decode_lists([stored for same_term in by_term.values() for stored in same_term])
         bounds = [0, *(ends[last - 1] for last in accumulate(map(len, by_term.values())))]
-        found = zip(by_term, pairwise(bounds), strict=True)
-        return {term: whole.at(slice(start, end)) for term, (start, end) in found if start < end}
+        spans = zip(by_term, pairwise(bounds), strict=True)
+        return {term: whole.at(slice(start, end)) for term, (start, end) in spans if start < end}
 
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
@@ -200,13 +200,13 @@ class SqliteSnapshot:
         for segment in segments:
             if segment.vectors is None:
                 continue
-            own = result[segment.first_row : segment.first_row + segment.live_rows]
+            part = result[segment.first_row : segment.first_row + segment.live_rows]
             if segment.row_map is None:
-                _multiply(segment.vectors.all(), query, own)
+                _multiply(segment.vectors.all(), query, part)
             else:
                 every = np.empty(segment.vectors.shape[0], np.float32)
                 _multiply(segment.vectors.all(), query, every)
-                own[:] = every[segment.row_map >= 0]
+                part[:] = every[segment.row_map >= 0]
         self._check_products(result, query)
         return result
 
@@ -218,8 +218,8 @@ class SqliteSnapshot:
         if not self._has_vectors():
             return None
         result = np.zeros(len(self.row_file), np.uint16)
-        for stored, (asked,) in zip(self._signs(), pack_signs(query[None]), strict=True):
-            result += np.bitwise_count(stored ^ asked)
+        for stored, (query_signs,) in zip(self._signs(), pack_signs(query[None]), strict=True):
+            result += np.bitwise_count(stored ^ query_signs)
         return result
 
     def file_fingerprints(self) -> NDArray[np.uint64]:
@@ -247,10 +247,10 @@ class SqliteSnapshot:
 
     def vectors(self, rows: Sequence[int] | NDArray[np.integer]) -> NDArray[np.float32]:
         located = self._locate_rows(np.asarray(rows, np.int64))
-        pieces = [(places, dequantize(vectors.take(own))) for places, vectors, own in located]
+        pieces = [(places, dequantize(vectors.take(stored_rows))) for places, vectors, stored_rows in located]
         result = np.empty((len(rows), pieces[0][1].shape[1] if pieces else 0), np.float32)
-        for places, found in pieces:
-            result[places] = found
+        for places, piece in pieces:
+            result[places] = piece
         return result
 
     def _locate_rows(
@@ -264,37 +264,37 @@ class SqliteSnapshot:
         owners = np.searchsorted([segment.first_row for segment in segments], rows, side="right") - 1
         for at in sorted(set(owners.tolist())):  # np.unique imports numpy.ma, which takes 20 ms
             places, segment = (owners == at).nonzero()[0], segments[at]
-            own = rows[places] - segment.first_row
+            stored_rows = rows[places] - segment.first_row
             if segment.row_map is not None:
-                own = (segment.row_map >= 0).nonzero()[0].take(own)
+                stored_rows = (segment.row_map >= 0).nonzero()[0].take(stored_rows)
             if segment.vectors is not None:
-                yield places, segment.vectors, own
+                yield places, segment.vectors, stored_rows
 
     def chunks(self, rows: Sequence[int]) -> list[ChunkRow]:
         if not rows:
             return []
-        wanted = np.array(rows)
-        files = self.row_file[wanted]
-        places = (wanted - self.file_first[files]).tolist()
+        row_numbers = np.array(rows)
+        files = self.row_file[row_numbers]
+        places = (row_numbers - self.file_first[files]).tolist()
         ids = [(self._chunk_id(file, place), file) for file, place in zip(files.tolist(), places, strict=True)]
-        blocks = self._read_blocks({database.block_of(one): file for one, file in ids})
-        return [self._chunk(file, one, blocks.get(database.block_of(one), ())) for one, file in ids]
+        blocks = self._read_blocks({database.block_of(chunk): file for chunk, file in ids})
+        return [self._chunk(file, chunk, blocks.get(database.block_of(chunk), ())) for chunk, file in ids]
 
     def _read_blocks(self, files: Mapping[int, int]) -> dict[int, list[database.ChunkFields]]:
         """Blocks of chunks, each with its file."""
         cache = self._blocks
-        found = {block: chunks for block in files if (chunks := cache.get(block)) is not None}
-        missing = [block for block in files if block not in found]
+        blocks = {block: chunks for block in files if (chunks := cache.get(block)) is not None}
+        missing = [block for block in files if block not in blocks]
         for row in self._db.execute(_BLOCKS, (json.dumps(missing),)) if missing else ():
-            found[row[0]] = cache.add(row[0], database.read_block(self.paths[files[row[0]]], row))
-        return found
+            blocks[row[0]] = cache.add(row[0], database.read_block(self.paths[files[row[0]]], row))
+        return blocks
 
-    def _chunk(self, file: int, one: int, block: Sequence[database.ChunkFields]) -> ChunkRow:
+    def _chunk(self, file: int, chunk: int, block: Sequence[database.ChunkFields]) -> ChunkRow:
         path, language, file_kind = self.paths[file], self.languages[file], self.kinds[file]
-        place = one - database.block_of(one)
+        place = chunk - database.block_of(chunk)
         if place >= len(block):
             raise database.Damage(f"a chunk of {path} is missing")
-        return ChunkRow(one, path, language, file_kind, *block[place])
+        return ChunkRow(chunk, path, language, file_kind, *block[place])
 
     def _chunk_id(self, file: int, place: int) -> int:
         return database.chunk_id(int(self._file_ids[file]), place)
@@ -311,22 +311,22 @@ class SqliteSnapshot:
         return None
 
     def extents(self, file: int, first: int, last: int) -> list[Extent]:
-        known = self._extents.once(
+        extents = self._extents.once(
             file, lambda: database.read_extents(self._db, int(self._file_ids[file]), 0, sys.maxsize)
         )
-        return [extent for extent in known if extent.start_line <= last and extent.end_line >= first]
+        return [extent for extent in extents if extent.start_line <= last and extent.end_line >= first]
 
     def definitions(self, names: Sequence[str], first_file: int = 0) -> list[StoredSymbol]:
         keys = list(dict.fromkeys(name.lower() for name in names))
         rows: list[Any] = self._db.execute(_DEFINITIONS, (json.dumps(keys),)).fetchall()
-        known = self._file_ids
-        if not rows or not len(known):
+        file_ids = self._file_ids
+        if not rows or not len(file_ids):
             return []
         owners, *columns = zip(*rows, strict=True)
-        files = np.minimum(known.searchsorted(np.array(owners, np.int32)), len(known) - 1)
-        found = list(map(StoredSymbol, (files + first_file).tolist(), *columns))
-        here = (known[files] == owners).tolist()  # others are in another tree
-        return found if all(here) else list(compress(found, here))
+        files = np.minimum(file_ids.searchsorted(np.array(owners, np.int32)), len(file_ids) - 1)
+        symbols = list(map(StoredSymbol, (files + first_file).tolist(), *columns))
+        here = (file_ids[files] == owners).tolist()  # others are in another tree
+        return symbols if all(here) else list(compress(symbols, here))
 
     def definition_names(self) -> str:
         # By name, so that the order says nothing about how the index was built.
@@ -350,8 +350,8 @@ def _signs_of(segments: Sequence[Segment]) -> NDArray[np.uint64]:
     packed = []
     for segment in segments:
         if segment.vectors is not None and segment.live_rows:
-            own = read_signs(segment.vector_file, *segment.vectors.shape)
-            packed.append(own if segment.row_map is None else own[:, segment.row_map >= 0])
+            signs = read_signs(segment.vector_file, *segment.vectors.shape)
+            packed.append(signs if segment.row_map is None else signs[:, segment.row_map >= 0])
     return packed[0] if len(packed) == 1 else np.concatenate(packed, axis=1)
 
 
@@ -372,9 +372,9 @@ def _multiply(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDA
 def problem(db: apsw.Connection, folder: Path) -> str:
     """The first problem, or "". Everything is read once."""
     try:
-        found = [row[0] for row in db.execute("PRAGMA integrity_check(1)") if row[0] != "ok"]
-        if found:
-            return str(found[0])
+        faults = [row[0] for row in db.execute("PRAGMA integrity_check(1)") if row[0] != "ok"]
+        if faults:
+            return str(faults[0])
         _check_tables(db)
         _check_trees(db)
         _check_files(db)

@@ -89,15 +89,15 @@ class SqliteStore:
     def _tree_id(self, name: str, *, create: bool) -> int:
         query = "SELECT id FROM trees WHERE name = ?"
         with self._connections.reading() as db:
-            found: list[Any] = db.execute(query, (name,)).fetchall()
-        if not found:
+            rows: list[Any] = db.execute(query, (name,)).fetchall()
+        if not rows:
             if not create:
                 raise TreeGone(self.folder)
             with self._connections.writing() as db:
                 db.execute("INSERT INTO trees(name) VALUES(?)", (name,))
-                found = [(db.last_insert_rowid(),)]
-                db.execute("INSERT INTO meta VALUES(?, 'generation', '0')", found[0])
-        return int(found[0][0])
+                rows = [(db.last_insert_rowid(),)]
+                db.execute("INSERT INTO meta VALUES(?, 'generation', '0')", rows[0])
+        return int(rows[0][0])
 
     def close(self) -> None:
         self._connections.close()
@@ -153,10 +153,10 @@ class SqliteStore:
     def _once(self, name: str, db: apsw.Connection, read: Callable[[], Value]) -> Value:
         """What `read` finds, read once per generation."""
         generation = self._version(db).generation
-        known = self._known.get(name)
-        if known is None or known[0] != generation:
-            known = self._known[name] = generation, read()
-        return cast(Value, known[1])
+        cached = self._known.get(name)
+        if cached is None or cached[0] != generation:
+            cached = self._known[name] = generation, read()
+        return cast(Value, cached[1])
 
     def sources(self, paths: Sequence[str] | None = None) -> frozenset[SourceFile]:
         query = "SELECT path, size, mtime_ns FROM entries e WHERE tree = ?"
@@ -225,20 +225,20 @@ class SqliteStore:
         from codeinfo.store.snapshot import SqliteSnapshot
 
         with self._loading:  # other threads need the same arrays and would only slow this down
-            known, version = self._snapshot, self._version(db)
-            if known is None or known.version != version:
+            snapshot, version = self._snapshot, self._version(db)
+            if snapshot is None or snapshot.version != version:
                 complete = database.load_meta(db, self._tree).get("complete") == "1"
-                known = self._snapshot = SqliteSnapshot(db, self.folder, self._tree, version, complete)
-            return known.within(db)
+                snapshot = self._snapshot = SqliteSnapshot(db, self.folder, self._tree, version, complete)
+            return snapshot.within(db)
 
     def _version(self, db: apsw.Connection) -> database.Version:
         query = """SELECT (SELECT value FROM meta WHERE tree = id AND key = 'generation'),
                    (SELECT value FROM meta WHERE tree = ? AND key = 'layout') FROM trees WHERE id = ?"""
-        found: list[Any] = db.execute(query, (database.OF_BUILD, self._tree)).fetchall()
-        if not found:
+        rows: list[Any] = db.execute(query, (database.OF_BUILD, self._tree)).fetchall()
+        if not rows:
             raise TreeGone(self.folder)
         try:
-            return database.Version(*map(int, found[0]))
+            return database.Version(*map(int, rows[0]))
         except (TypeError, ValueError) as error:
             raise database.Damage("its metadata is inconsistent") from error
 
@@ -265,8 +265,8 @@ class SqliteStore:
         with self._connections.reading() as db:
             # Without chunks there are no vectors, and a project may have thousands of empty files.
             for (file_id,) in db.execute("SELECT id FROM files WHERE sha256 = ? AND chunk_count > 0", (sha256,)):
-                if (found := file_vectors(db, self.folder, file_id)) is not None:
-                    return found
+                if (vectors := file_vectors(db, self.folder, file_id)) is not None:
+                    return vectors
         return None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], NDArray[np.float32]] | None:
@@ -293,8 +293,8 @@ class SqliteStore:
     def verify(self) -> None:
         """Read everything once and check it; raises IndexDamaged."""
         with self._connections.reading() as db:
-            if found := _problem(db, self.folder):
-                raise database.Damage(found)
+            if problem := _problem(db, self.folder):
+                raise database.Damage(problem)
 
     # --- writing ---
 
@@ -346,8 +346,8 @@ class SqliteStore:
                     SELECT total(iif(id IN theirs AND id NOT IN used, chunk_count, 0)),
                     total(iif(id IN used, chunk_count, 0)) FROM files"""
         with self._connections.reading() as db:
-            held, used = database.one(db, query, (json.dumps(revisions),))
-        return float(held / max(used, 1))
+            alone, used = database.one(db, query, (json.dumps(revisions),))
+        return float(alone / max(used, 1))
 
     def compact(self) -> None:
         """Return deleted space to the disk, which takes as long as writing the rest."""
@@ -361,8 +361,8 @@ class SqliteStore:
                     SELECT total(iif(id IN here AND id IN there, chunk_count, 0)),
                     total(iif(id IN here OR id IN there, 0, chunk_count)) FROM files"""
         with self._connections.reading() as db:
-            shared, kept = database.one(db, query, (self._tree,))
-        return int(shared), int(kept)
+            shared, unused = database.one(db, query, (self._tree,))
+        return int(shared), int(unused)
 
     def _merge_once(self) -> bool:
         """Merge one crowd of segments. The caller holds the index lock, so no other writer interferes."""
@@ -381,9 +381,9 @@ class SqliteStore:
 
     def _remove_orphans(self) -> None:
         with self._connections.reading() as db:
-            listed = {row[0] for row in db.execute("SELECT vector_file FROM segments")}
+            vector_files = {row[0] for row in db.execute("SELECT vector_file FROM segments")}
         for path in self.folder.glob("vectors-*.i8"):
-            if path.name not in listed:
+            if path.name not in vector_files:
                 path.unlink(missing_ok=True)
 
 
@@ -481,17 +481,17 @@ class SqliteCodeFacts:
 
         from codeinfo.store.segments import decode_posting
 
-        wanted = list(dict.fromkeys(terms))
-        by_term: dict[str, set[int]] = {term: set() for term in wanted}
-        marks = ",".join("?" * len(wanted))
+        unique = list(dict.fromkeys(terms))
+        by_term: dict[str, set[int]] = {term: set() for term in unique}
+        marks = ",".join("?" * len(unique))
         for segment, count, owners in list(self._db.execute("SELECT id, row_count, file_ids FROM segments")):
             owner_ids = np.frombuffer(owners, np.int32, count)
             query = f"SELECT term, data FROM postings WHERE segment = ? AND term IN ({marks})"
-            for term, data in self._db.execute(query, (segment, *wanted)):
+            for term, data in self._db.execute(query, (segment, *unique)):
                 posting = decode_posting(data)
                 by_term[term].update(owner_ids[posting.rows[posting.tenths > 0]].tolist())
-        found = set.intersection(*by_term.values()) if by_term else set()
-        return sorted(found)
+        matching = set.intersection(*by_term.values()) if by_term else set()
+        return sorted(matching)
 
     def lines(self, file_id: int) -> FileLines:
         (path,) = database.one(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
@@ -503,8 +503,8 @@ class SqliteCodeFacts:
         if file_ids is None:
             yield from self._of_tree(self._db.execute(query))
         elif len(file_ids) > _MANY:
-            wanted = set(file_ids)
-            yield from (row for row in self._db.execute(query) if row[0] in wanted)
+            ids = set(file_ids)
+            yield from (row for row in self._db.execute(query) if row[0] in ids)
         elif file_ids:
             marks = ",".join("?" * len(file_ids))
             yield from self._db.execute(f"{query} AND file_id IN ({marks})", tuple(file_ids))

@@ -120,9 +120,9 @@ class UserFile(UserData):
         with translate_errors(self._path.parent, DATA, self._path.name):
             private_folder(path.parent, self._path.parent)
             handle = open_private(path, os.O_RDWR)
-        with ExitStack() as held:
+        with ExitStack() as stack:
             try:
-                held.enter_context(locked(handle, path, patience_s))
+                stack.enter_context(locked(handle, path, patience_s))
             except Busy:
                 is_held = False
             else:
@@ -154,12 +154,12 @@ def _open(path: Path, migrations: Mapping[str, str]) -> apsw.Connection:
     if _migrations_made(db) != migrations.keys():
         with transaction(db):
             db.execute(_MIGRATIONS_TABLE)
-            made = _migrations_made(db)
-            if unknown := made - migrations.keys():
+            names_made = _migrations_made(db)
+            if unknown := names_made - migrations.keys():
                 raise IndexTooNew(
                     f"{path} was written by a newer CodeInfo ({', '.join(sorted(unknown))})", "Upgrade CodeInfo"
                 )
-            for name in [name for name in migrations if name not in made]:
+            for name in [name for name in migrations if name not in names_made]:
                 db.execute(migrations[name])
                 db.execute("INSERT INTO migrations VALUES(?, ?)", (name, timestamp()))
     return db
@@ -497,10 +497,10 @@ class ConversationStore(UserStore):
             db.execute(update, *columns.values(), turn)
             db.execute(used, self._stamp(), turn)
 
-    def get(self, given: str) -> ops.Conversation:
+    def get(self, name: str) -> ops.Conversation:
         """By its id, or by a prefix of at least `LEAST_PREFIX` characters that no other id has."""
         with self._data.reading() as db:
-            return _find_conversation(db, given)
+            return _find_conversation(db, name)
 
     def page(self, request: ops.ConversationsRequest) -> ops.ConversationPage:
         where, values = ["TRUE"], []
@@ -518,13 +518,13 @@ class ConversationStore(UserStore):
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         with self._data.reading() as db:
             rows = db.execute(query, *values, request.limit + 1)
-            found = tuple(_read_conversation(db, row) for row in rows[: request.limit])
-        last = found[-1] if len(rows) > request.limit else None
-        return ops.ConversationPage(found, f"{last.last_message_at},{last.id}" if last else "")
+            conversations = tuple(_read_conversation(db, row) for row in rows[: request.limit])
+        last = conversations[-1] if len(rows) > request.limit else None
+        return ops.ConversationPage(conversations, f"{last.last_message_at},{last.id}" if last else "")
 
     def show(self, request: ops.ConversationRequest) -> ops.ConversationDetail:
-        found = self.get(request.id)
-        return ops.ConversationDetail(found, self.turns(found.id))
+        conversation = self.get(request.id)
+        return ops.ConversationDetail(conversation, self.turns(conversation.id))
 
     def turns(self, identity: str) -> tuple[ops.Turn, ...]:
         query = """SELECT id, conversation_id, role, content, status, created_at, model, provider,
@@ -547,9 +547,11 @@ class ConversationStore(UserStore):
                     ORDER BY last_message_at DESC, id DESC LIMIT ?"""
         values = [pattern for pattern in patterns for _ in range(2)]
         with self._data.reading() as db:
-            found = [_read_conversation(db, row) for row in db.execute(query, *values, request.limit)]
-        excerpts = (excerpt_around(words, one.title, self.turns(one.id)) for one in found)
-        return ops.ConversationMatches(request.text, tuple(map(ops.ConversationMatch, found, excerpts)))
+            conversations = [_read_conversation(db, row) for row in db.execute(query, *values, request.limit)]
+        excerpts = (
+            excerpt_around(words, conversation.title, self.turns(conversation.id)) for conversation in conversations
+        )
+        return ops.ConversationMatches(request.text, tuple(map(ops.ConversationMatch, conversations, excerpts)))
 
     def archive(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
         return ops.ConversationsChanged("archived", self._change(request.ids, _ARCHIVE, (self._stamp(),)))
@@ -559,23 +561,23 @@ class ConversationStore(UserStore):
 
     def delete(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
         """Delete for good, with all turns. A running one is refused, and with it the whole call."""
-        chosen = tuple(dict.fromkeys(self.get(given).id for given in request.ids))
+        identities = tuple(dict.fromkeys(self.get(name).id for name in request.ids))
         with ExitStack() as runs:
-            for identity in chosen:
+            for identity in identities:
                 runs.enter_context(self.run(identity))
-            self._change(chosen, "DELETE FROM conversations WHERE id = ?", ())
-            for identity in chosen:
+            self._change(identities, "DELETE FROM conversations WHERE id = ?", ())
+            for identity in identities:
                 self._data.drop_lock(_lock_of(identity))
-        return ops.ConversationsChanged("deleted", chosen)
+        return ops.ConversationsChanged("deleted", identities)
 
     def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
         if not identities:
             raise UsageError("no conversation was given", _LISTED)
         with self._data.writing() as db:
-            chosen = tuple(dict.fromkeys(_find_conversation(db, given).id for given in identities))
-            for identity in chosen:
+            full_ids = tuple(dict.fromkeys(_find_conversation(db, name).id for name in identities))
+            for identity in full_ids:
                 db.execute(statement, *values, identity)
-        return chosen
+        return full_ids
 
     def _stamp(self) -> str:
         return timestamp(self._now())
@@ -585,21 +587,21 @@ def _lock_of(identity: str) -> str:
     return f"runs/{identity}"
 
 
-def _find_conversation(db: Transaction, given: str) -> ops.Conversation:
+def _find_conversation(db: Transaction, name: str) -> ops.Conversation:
     query = f"SELECT {_CONVERSATION} FROM conversations WHERE id = ? OR substr(id, 1, ?) = ? ORDER BY id LIMIT ?"
-    rows = db.execute(query, given, len(given), given, _MOST_NAMED + 1) if given else []
-    exact = [row for row in rows if row[0] == given]
-    if not exact and len(given) < LEAST_PREFIX:
+    rows = db.execute(query, name, len(name), name, _MOST_NAMED + 1) if name else []
+    exact = [row for row in rows if row[0] == name]
+    if not exact and len(name) < LEAST_PREFIX:
         raise NotFound(
-            f"{given!r} is too short to identify a conversation",
+            f"{name!r} is too short to identify a conversation",
             NextStep(f"Give its id, or at least the first {LEAST_PREFIX} characters: ", _LISTED),
         )
     if not rows:
-        raise NotFound(f"there is no conversation {given!r}", _LISTED)
+        raise NotFound(f"there is no conversation {name!r}", _LISTED)
     if not exact and len(rows) > 1:
         ids = [str(row[0]) for row in rows[:_MOST_NAMED]] + ["…"] * (len(rows) > _MOST_NAMED)
         raise NotFound(
-            f"several conversations begin with {given!r}: {', '.join(ids)}",
+            f"several conversations begin with {name!r}: {', '.join(ids)}",
             "Give enough characters to identify one of them",
         )
     return _read_conversation(db, (exact or rows)[0])
@@ -623,8 +625,8 @@ def excerpt_around(words: Sequence[str], title: str, turns: Sequence[ops.Turn]) 
             at = folded.find(word.casefold())
             if at >= 0:
                 start, end = max(0, at - _EXCERPT), at + len(word) + _EXCERPT
-                shown = " ".join(turn.content[start:end].split())
-                return f"{'…' if start else ''}{shown}{'…' if end < len(turn.content) else ''}"
+                excerpt = " ".join(turn.content[start:end].split())
+                return f"{'…' if start else ''}{excerpt}{'…' if end < len(turn.content) else ''}"
     return title
 
 
@@ -679,5 +681,5 @@ def verify_conversations(folder: Path) -> None:
     """Raises IndexDamaged if a page of the file, unless there is none, is damaged."""
     if (folder / "conversations.db").exists():
         with closing(UserFile(folder / "conversations.db", CONVERSATION_MIGRATIONS)) as file, file.reading() as db:
-            if (found := db.execute("PRAGMA integrity_check(1)")) != [("ok",)]:
-                raise Damage(found[0][0])
+            if (faults := db.execute("PRAGMA integrity_check(1)")) != [("ok",)]:
+                raise Damage(faults[0][0])

@@ -97,11 +97,11 @@ def create_user(database: TeamDatabase, name: str, *, email: str = "", admin: bo
     insert = """INSERT INTO users(subject, name, email, admin) VALUES (%s, %s, %s, %s)
                 ON CONFLICT DO NOTHING RETURNING id"""
     with database.transaction() as db:
-        found = db.execute(insert, (f"local {name}", name, email, admin)).fetchone()
-        if found is None:
+        row = db.execute(insert, (f"local {name}", name, email, admin)).fetchone()
+        if row is None:
             raise UsageError(f"the user {name} already exists", "Choose another name", code="NAME_TAKEN")
         audit(db, "user added", detail={"user": name, "admin": admin})
-        return int(found[0])
+        return int(row[0])
 
 
 def check_name(name: str) -> str:
@@ -120,18 +120,18 @@ def group_id(db: Connection, name: str) -> int:
     return _id_of(db, "SELECT id FROM groups WHERE name = %s", "group", name, step)
 
 
-def project_id(db: Connection, given: str) -> int:
+def project_id(db: Connection, name: str) -> int:
     """The id of a project. Only for administrators, who may know whether it exists."""
-    identity = given if "://" not in given and "@" not in given else identity_of(given)
+    identity = name if "://" not in name and "@" not in name else identity_of(name)
     step = NextStep("Index it first; ", to_run("projects"), " lists them")
     return _id_of(db, "SELECT id FROM projects WHERE identity = %s", "project", identity, step)
 
 
 def _id_of(db: Connection, query: str, kind: str, name: str, step: NextStep) -> int:
-    found = db.execute(query.encode(), (name,)).fetchone()
-    if found is None:
+    row = db.execute(query.encode(), (name,)).fetchone()
+    if row is None:
         raise NotFound(f"there is no {kind} {name}", step)
-    return int(found[0])
+    return int(row[0])
 
 
 def set_disabled(database: TeamDatabase, name: str, disabled: bool) -> None:
@@ -168,14 +168,14 @@ def remove_members(database: TeamDatabase, group: str, users: Sequence[str]) -> 
 
 def set_claimed_groups(db: Connection, user: int, names: Iterable[str]) -> None:
     """Set the groups that the sign-in service names now; memberships given by an administrator stay."""
-    wanted = [name for name in names if _NAME.match(name)]
+    groups = [name for name in names if _NAME.match(name)]
     all_groups = "SELECT name FROM members JOIN groups ON groups.id = group_id WHERE user_id = %s ORDER BY 1"
     before = db.execute(all_groups, (user,)).fetchall()
     db.execute("DELETE FROM members WHERE user_id = %s AND claimed", (user,))
-    db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (wanted,))
+    db.execute("INSERT INTO groups(name) SELECT unnest(%s::text[]) ON CONFLICT DO NOTHING", (groups,))
     insert = """INSERT INTO members(group_id, user_id, claimed) SELECT id, %s, true FROM groups WHERE name = ANY(%s)
                 ON CONFLICT DO NOTHING"""
-    db.execute(insert, (user, wanted))
+    db.execute(insert, (user, groups))
     if (now := db.execute(all_groups, (user,)).fetchall()) != before:
         audit(db, "groups changed", user=user, detail={"groups": [name for (name,) in now]})
 
@@ -217,8 +217,8 @@ def _grantee(db: Connection, to: str) -> tuple[int | None, int | None]:
 
 
 def visible_projects(database: TeamDatabase) -> list[str]:
-    asked = "SELECT identity FROM projects ORDER BY identity"
-    return [row[0] for row in database.rows(asked, (), request_user(), quick=True)]
+    query = "SELECT identity FROM projects ORDER BY identity"
+    return [row[0] for row in database.rows(query, (), request_user(), quick=True)]
 
 
 def no_project(name: str) -> NotFound:
@@ -329,11 +329,11 @@ def add_subject(db: Connection, subject: str, name: str, email: str) -> None:
     """Create the user of a first sign-in; a name that is taken gets a number."""
     insert = "INSERT INTO users(subject, name, email) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING"
     for number in range(1, 1000):
-        own = name if number == 1 and _NAME.match(name) and name.casefold() != EVERYONE else f"{name}-{number}"
+        free_name = name if number == 1 and _NAME.match(name) and name.casefold() != EVERYONE else f"{name}-{number}"
         if db.execute("SELECT 1 FROM users WHERE subject = %s", (subject,)).fetchone():
             return
-        if db.execute(insert, (subject, own, email)).rowcount:
-            audit(db, "user added", detail={"user": own, "subject": subject})
+        if db.execute(insert, (subject, free_name, email)).rowcount:
+            audit(db, "user added", detail={"user": free_name, "subject": subject})
             return
     raise UsageError(f"there are a thousand users called {name}", "Give them other names")
 
@@ -472,9 +472,9 @@ def identity_of(remote: str) -> str:
 
 
 def _refusal(remote: str) -> UsageError:
-    shown = hide_user(remote)[:200]
+    address = hide_user(remote)[:200]
     step = "Give a remote such as https://host/owner/name or git@host:owner/name"
-    return UsageError(f"{shown!r} does not name a repository on a server", step)
+    return UsageError(f"{address!r} does not name a repository on a server", step)
 
 
 def folder_identity(root: Path) -> str:

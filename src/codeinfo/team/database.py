@@ -117,14 +117,14 @@ class Migration(Struct, frozen=True):
 
 
 def migrations() -> list[Migration]:
-    found = []
+    migrations = []
     for file in files("codeinfo.team").joinpath("migrations").iterdir():
         number, _, name = file.name.removesuffix(".sql").partition("_")
         statements = file.read_text()
         compatible = _COMPATIBLE.match(statements)
         assert compatible is not None, f"{file.name} does not say which releases can work with it"
-        found.append(Migration(int(number), name, int(compatible[1]), statements))
-    return sorted(found, key=lambda migration: migration.number)
+        migrations.append(Migration(int(number), name, int(compatible[1]), statements))
+    return sorted(migrations, key=lambda migration: migration.number)
 
 
 class TeamDatabase:
@@ -310,11 +310,11 @@ class TeamDatabase:
     def problem(self) -> str:
         """Why requests cannot be answered now, "" if they can. Takes a few seconds at most."""
         try:
-            known = migrations()
+            expected = migrations()
             with self.transaction() as db:
-                if not self._read_applied(db) >= {migration.number for migration in known}:
+                if not self._read_applied(db) >= {migration.number for migration in expected}:
                     return "the database lacks migrations: it was restored from an older backup"
-                self._refuse_newer(db, known[-1].number)
+                self._refuse_newer(db, expected[-1].number)
         except CodeInfoError as error:
             return error.what
         return ""
@@ -344,11 +344,11 @@ class TeamDatabase:
                 stopped.wait(_LISTEN_S)
 
     def _migrate(self) -> None:
-        known = migrations()
+        expected = migrations()
         with psycopg.connect(self._conninfo(), **CONNECTING) as db:
             _configure(db)
-            if self._read_applied(db) >= {migration.number for migration in known}:
-                self._refuse_newer(db, known[-1].number)
+            if self._read_applied(db) >= {migration.number for migration in expected}:
+                self._refuse_newer(db, expected[-1].number)
                 return
             db.rollback()
             db.execute("SELECT pg_advisory_xact_lock(%s)", (_MIGRATING,))
@@ -357,21 +357,21 @@ class TeamDatabase:
                 """CREATE TABLE IF NOT EXISTS migrations(number integer PRIMARY KEY, name text NOT NULL,
                    compatible_from integer NOT NULL, made_at timestamptz NOT NULL DEFAULT now())"""
             )
-            self._refuse_newer(db, known[-1].number)
-            made = self._read_applied(db)
-            if not made and db.execute("SELECT to_regclass('codeinfo.projects')").fetchall() != [(None,)]:
+            self._refuse_newer(db, expected[-1].number)
+            applied = self._read_applied(db)
+            if not applied and db.execute("SELECT to_regclass('codeinfo.projects')").fetchall() != [(None,)]:
                 raise IndexDamaged(
                     f"the team store at {self.address} was restored only in part",
                     "Restore the backup into an empty database: pg_restore --single-transaction",
                 )
-            if made and known[0].number not in made:
+            if applied and expected[0].number not in applied:
                 raise UsageError(
-                    f"the team store at {self.address} has schema {max(made)}, which this CodeInfo no longer upgrades",
-                    f"Start a CodeInfo of schema {known[0].number} on it once, then this one",
+                    f"the team store at {self.address} has schema {max(applied)}, too old for this CodeInfo to upgrade",
+                    f"Start a CodeInfo of schema {expected[0].number} on it once, then this one",
                     code="STORE_TOO_OLD",
                 )
-            for migration in known:
-                if migration.number not in made:
+            for migration in expected:
+                if migration.number not in applied:
                     if _WITH_JOBS in migration.statements:
                         from procrastinate.schema import SchemaManager
 

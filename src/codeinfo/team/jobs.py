@@ -233,8 +233,8 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
                   WHERE status = 'todo' AND scheduled_at > now() + %s * interval '1 second'"""
     with database.transaction() as db:
         db.execute(too_late, (2**ATTEMPTS,))
-        found = db.execute(lost, (lost_after_s,)).fetchall()
-        for job, attempts in found:
+        lost_jobs = db.execute(lost, (lost_after_s,)).fetchall()
+        for job, attempts in lost_jobs:
             if attempts >= MOST_LOSSES:
                 db.execute("SELECT procrastinate_finish_job_v1(%s, 'failed', false)", (job,))
                 problem = f"{attempts} workers died while running it"
@@ -243,9 +243,9 @@ def rescue_jobs(database: TeamDatabase, lost_after_s: float) -> int:
             else:
                 db.execute(_RELEASE, (job,))
                 db.execute("SELECT procrastinate_retry_job_v2(%s, now(), NULL, NULL, NULL)", (job,))
-        if found:  # procrastinate does not announce a requeued job
+        if lost_jobs:  # procrastinate does not announce a requeued job
             db.execute("""SELECT pg_notify('procrastinate_any_queue_v1', '{"type": "job_inserted", "job_id": 0}')""")
-    return len(found)
+    return len(lost_jobs)
 
 
 # For a job that has begun: the next one with its key may already be waiting, and a retry must not collide with it.
@@ -364,10 +364,10 @@ class Indexing:
 
     def plan(self, project: int, ref: str) -> str:
         """Fetch, list what a ref's commit changes in its tree, and say so. A ref of "" is all that is followed."""
-        found = self._database.rows("SELECT identity, clone_url FROM projects WHERE id = %s", (project,))
-        if not found:
+        rows = self._database.rows("SELECT identity, clone_url FROM projects WHERE id = %s", (project,))
+        if not rows:
             return "the project was removed"
-        ((identity, clone_url),) = found
+        ((identity, clone_url),) = rows
         mirror = self._tools.mirrors.of(clone_url)
         with mirror.in_use():
             mirror.fetch()
@@ -385,12 +385,12 @@ class Indexing:
             return f"{identity} has no {ref}"
         with self._database.transaction() as db:
             tree = team_store.create_tree(db, identity, ref, self._tools.recipe, with_project=False)
-            if found := self._reason_to_skip(db, tree, commit):
-                return found
+            if reason := self._reason_to_skip(db, tree, commit):
+                return reason
             query = "SELECT path, size, mtime_ns FROM entries WHERE tree = %s AND file IS NOT NULL"
-            known = {SourceFile(*source) for source in db.execute(query, (tree.id,))}
+            sources = frozenset(SourceFile(*source) for source in db.execute(query, (tree.id,)))
         files, walked = self._list_files(mirror.folder, commit)
-        changes = compare(known, walked.files)
+        changes = compare(sources, walked.files)
         found_files, lacking = _read(files, (*changes.suspects, *changes.added))
         lacking += sum(skip.rule == LACKING for skip in walked.skipped)
         with self._database.transaction() as db:
@@ -407,10 +407,10 @@ class Indexing:
         with self._database.transaction() as db:
             query = "UPDATE projects SET default_ref = %s WHERE id = %s RETURNING identity, follow"
             ((identity, follow),) = db.execute(query, (default, project)).fetchall()
-            known = dict(db.execute(trees, (project, self._tools.recipe)).fetchall())
-            known = {ref: revision for ref, revision in known.items() if ref.startswith("refs/")}
-            wanted = [ref for ref in refs if ref == default or is_followed(ref, follow)]
-            changed = [ref for ref in dict.fromkeys((*wanted, *known)) if refs.get(ref) != known.get(ref)]
+            indexed = dict(db.execute(trees, (project, self._tools.recipe)).fetchall())
+            indexed = {ref: revision for ref, revision in indexed.items() if ref.startswith("refs/")}
+            followed = [ref for ref in refs if ref == default or is_followed(ref, follow)]
+            changed = [ref for ref in dict.fromkeys((*followed, *indexed)) if refs.get(ref) != indexed.get(ref)]
             for ref in changed:
                 defer_index(db, project, ref)
         return f"{identity}: branches and tags that changed: {len(changed)}"
@@ -443,8 +443,8 @@ class Indexing:
                 rows.write_row((run, path, 0, 0, None, False))
         query = f"""SELECT path, size FROM index_files n WHERE run = %(run)s AND sha256 IS NOT NULL
                     AND NOT EXISTS ({_FILE}) ORDER BY path"""
-        asked = {"run": run, "family": tree.family, "recipe": tree.recipe, "rules": list(CONTENT_RULES)}
-        new = db.execute(query, asked).fetchall()
+        values = {"run": run, "family": tree.family, "recipe": tree.recipe, "rules": list(CONTENT_RULES)}
+        new = db.execute(query, values).fetchall()
         self._add_batches(db, run, new)
         if not new:
             self._defer_own(db, FINISH, {"run": run})
@@ -528,39 +528,39 @@ class Indexing:
             row = db.execute(f"{_RUN} FOR UPDATE OF r, t", (run,)).fetchall()
             if not row:
                 return "done already"
-            found = _Run(*row[0])
+            plan = _Run(*row[0])
             query = f"""SELECT n.path, n.size, n.mtime_ns, n.sha256 IS NULL, ({_FILE}) FROM index_files n
                         WHERE n.run = %(run)s"""
-            asked = {"run": run, "family": found.family, "recipe": tools.recipe, "rules": list(CONTENT_RULES)}
-            rows = db.execute(query, asked).fetchall()
+            values = {"run": run, "family": plan.family, "recipe": tools.recipe, "rules": list(CONTENT_RULES)}
+            rows = db.execute(query, values).fetchall()
             if gone := [(path, size) for path, size, _, removed, file in rows if not removed and file is None]:
                 self._add_batches(db, run, gone)  # garbage-collected meanwhile
-                return f"{found.identity} {found.ref}: {len(gone)} files are needed again"
+                return f"{plan.identity} {plan.ref}: {len(gone)} files are needed again"
             placed = [(SourceFile(*row[:3]), row[4]) for row in rows if row[4] is not None]
-            team_store.set_entries(db, found.tree, placed, [row[0] for row in rows if row[3]])
-            meta = {**tools.meta, "lacking": str(found.lacking), "indexed_at": iso_time(), "root": found.identity}
+            team_store.set_entries(db, plan.tree, placed, [row[0] for row in rows if row[3]])
+            meta = {**tools.meta, "lacking": str(plan.lacking), "indexed_at": iso_time(), "root": plan.identity}
             if commits:
-                team_store.attach_commits(db, found.tree, commits)
-            team_store.finish_tree(db, found.tree, meta, found.revision)
+                team_store.attach_commits(db, plan.tree, commits)
+            team_store.finish_tree(db, plan.tree, meta, plan.revision)
             db.execute("DELETE FROM index_files WHERE run = %s", (run,))
             db.execute("UPDATE index_runs SET state = 'done', finished_at = now() WHERE id = %s", (run,))
-            if found.again:
-                defer_index(db, found.project, found.ref)
+            if plan.again:
+                defer_index(db, plan.project, plan.ref)
         with self._database.transaction() as db:
-            team_store.collect(db, found.family, tools.recipe, tools.keep)
-        return f"{found.identity} {found.ref} is at {found.revision[:12]}: {len(rows)} files changed"
+            team_store.collect(db, plan.family, tools.recipe, tools.keep)
+        return f"{plan.identity} {plan.ref} is at {plan.revision[:12]}: {len(rows)} files changed"
 
     def _commits(self, run: int) -> bytes:
         query = "SELECT data FROM attachments WHERE tree = %s AND name = %s"
         row = self._database.rows(_RUN, (run,))
         if not row:
             return b""
-        found = _Run(*row[0])
-        before = self._database.rows(query, (found.tree, COMMITS_FILE))
-        mirror = self._tools.mirrors.of(found.clone_url)
+        plan = _Run(*row[0])
+        before = self._database.rows(query, (plan.tree, COMMITS_FILE))
+        mirror = self._tools.mirrors.of(plan.clone_url)
         with mirror.in_use():
-            mirror.ensure(found.revision)
-            return self._tools.commits(mirror.folder, found.revision, before[0][0] if before else b"")
+            mirror.ensure(plan.revision)
+            return self._tools.commits(mirror.folder, plan.revision, before[0][0] if before else b"")
 
 
 class _Target(IndexTarget):
@@ -578,8 +578,8 @@ class _Target(IndexTarget):
     def vectors_by_hash(self, sha256: str) -> Vectors | None:
         query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND sha256 = %s AND chunk_count > 0
                    LIMIT 1"""
-        found = self._database.rows(query, (*self._key, sha256))
-        return team_store.decode_file(found[0][0]).vectors if found else None
+        payloads = self._database.rows(query, (*self._key, sha256))
+        return team_store.decode_file(payloads[0][0]).vectors if payloads else None
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
         query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND path = %s AND chunk_count > 0
@@ -602,12 +602,12 @@ def is_followed(ref: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(ref, pattern) for pattern in patterns)
 
 
-def _read(files: Files, wanted: Iterable[SourceFile]) -> tuple[list[tuple[SourceFile, str, bool]], int]:
+def _read(files: Files, sources: Iterable[SourceFile]) -> tuple[list[tuple[SourceFile, str, bool]], int]:
     """Each with its content hash and whether an ignore file re-includes it; and how many cannot be read."""
-    found, lacking = list[tuple[SourceFile, str, bool]](), 0
-    for source, loaded in files.load(wanted):
+    read, lacking = list[tuple[SourceFile, str, bool]](), 0
+    for source, loaded in files.load(sources):
         if isinstance(loaded, Skip):
             lacking += loaded.rule == LACKING
         else:
-            found.append((source, loaded.sha256, files.brings_back(source.path)))
-    return found, lacking
+            read.append((source, loaded.sha256, files.brings_back(source.path)))
+    return read, lacking

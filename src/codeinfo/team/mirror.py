@@ -41,9 +41,9 @@ class Mirrors(Struct, frozen=True):
 
     def make_room(self) -> None:
         """Remove mirrors, least recently used first, until the others take at most `most_bytes`. One in use stays."""
-        found = sorted((_used_at(mirror), mirror, bytes_under(mirror)) for mirror in self._mirrors())
-        total = sum(size for _, _, size in found)
-        for _, mirror, size in found:
+        by_use = sorted((_used_at(mirror), mirror, bytes_under(mirror)) for mirror in self._mirrors())
+        total = sum(size for _, _, size in by_use)
+        for _, mirror, size in by_use:
             if total <= self.most_bytes:
                 return
             if _remove(mirror):
@@ -68,9 +68,9 @@ class Mirrors(Struct, frozen=True):
             return ""
         text = read_secret(Path(self.credentials), "Correct store.git_credentials, or the file's owner")
         for line in text.split():
-            known = urlsplit(line)
-            if (known.scheme, known.hostname, known.port) == (parts.scheme, parts.hostname, parts.port):
-                pair = f"{unquote(known.username or '')}:{unquote(known.password or '')}"
+            credential = urlsplit(line)
+            if (credential.scheme, credential.hostname, credential.port) == (parts.scheme, parts.hostname, parts.port):
+                pair = f"{unquote(credential.username or '')}:{unquote(credential.password or '')}"
                 return f"Basic {base64.b64encode(pair.encode()).decode()}"
         return ""
 

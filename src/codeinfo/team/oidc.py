@@ -89,17 +89,17 @@ class SignInService:
         }  # fmt: skip
         return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}", browser
 
-    def finish(self, given: Mapping[str, str], browser: str) -> tuple[Caller, str]:
+    def finish(self, query: Mapping[str, str], browser: str) -> tuple[Caller, str]:
         """The user who returned, and the page they wanted. A sign-in can be finished once, by its own browser."""
         delete = "DELETE FROM sign_ins WHERE state = %s RETURNING browser, nonce, verifier, back, expires_at > now()"
         with self._database.transaction() as db:
-            begun = db.execute(delete, (access.hash_of(given.get("state", "")),)).fetchone()
-        if begun is None or not begun[4] or bytes(begun[0]) != access.hash_of(browser):
+            sign_in = db.execute(delete, (access.hash_of(query.get("state", "")),)).fetchone()
+        if sign_in is None or not sign_in[4] or bytes(sign_in[0]) != access.hash_of(browser):
             raise _refusal("this sign-in was not started here, has expired, or was already finished")
-        if "code" not in given:
-            raise _refusal(f"the sign-in service refused: {_plain(given.get('error', 'no reason'))}")
-        _, nonce, verifier, back, _ = begun
-        tokens = self._tokens(given["code"], verifier)
+        if "code" not in query:
+            raise _refusal(f"the sign-in service refused: {_plain(query.get('error', 'no reason'))}")
+        _, nonce, verifier, back, _ = sign_in
+        tokens = self._tokens(query["code"], verifier)
         return self._update_user(self._check_claims(str(tokens.get("id_token", "")), nonce, tokens)), back
 
     def _tokens(self, code: str, verifier: str) -> Mapping[str, Any]:
@@ -116,10 +116,10 @@ class SignInService:
 
     def _check_claims(self, token: str, nonce: str, tokens: Mapping[str, Any]) -> Mapping[str, Any]:
         """The claims of an ID token that is from the service, for us, in force, and the answer to this sign-in."""
-        found = self._decode(token)
+        decoded = self._decode(token)
         claims = CodeIDToken(
-            found.claims,
-            found.header,
+            decoded.claims,
+            decoded.header,
             {"iss": {"value": self._describe_service("issuer")}, "aud": {"value": self._settings.client_id}},
             {"nonce": nonce, "client_id": self._settings.client_id, "access_token": tokens.get("access_token")},
         )
@@ -127,12 +127,12 @@ class SignInService:
             claims.validate(leeway=LEEWAY_S)
         except (JoseError, OAuth2Error, ValueError) as error:
             raise _refusal(f"the sign-in service's answer is not valid: {_plain(error)}") from error
-        return found.claims
+        return decoded.claims
 
     def by_access_token(self, token: str) -> Caller | None:
         """The caller of a client with a token from the service, for us; read-only unless its scope says more."""
         try:
-            found = self._decode(token)
+            decoded = self._decode(token)
             claims = jwt.JWTClaimsRegistry(
                 leeway=LEEWAY_S,
                 iss={"essential": True, "value": self._describe_service("issuer")},
@@ -140,12 +140,12 @@ class SignInService:
                 sub={"essential": True},
                 exp={"essential": True},
             )
-            claims.validate(found.claims)
+            claims.validate(decoded.claims)
         except (JoseError, Refused, ValueError):
             return None
-        scopes = {scope for scope in str(found.claims.get("scope", "")).split() if scope in access.SCOPES}
+        scopes = {scope for scope in str(decoded.claims.get("scope", "")).split() if scope in access.SCOPES}
         with self._database.transaction() as db:
-            return access.subject_caller(db, self._subject(found.claims), scopes or {access.READ})
+            return access.subject_caller(db, self._subject(decoded.claims), scopes or {access.READ})
 
     def _subject(self, claims: Mapping[str, Any]) -> str:
         return f"{self.issuer} {claims['sub']}"
@@ -154,8 +154,8 @@ class SignInService:
         """The user of these claims, created at the first sign-in, with the groups that the service names."""
         groups = claims.get(self._settings.groups_claim, ())
         names = [str(name).removeprefix("/") for name in groups] if isinstance(groups, list | tuple) else [str(groups)]
-        wanted = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
-        subject, name = self._subject(claims), re.sub(r"[^\w.+@-]+", "-", wanted).strip("-")[:80] or "user"
+        preferred_name = str(claims.get("preferred_username") or claims.get("email") or claims["sub"])
+        subject, name = self._subject(claims), re.sub(r"[^\w.+@-]+", "-", preferred_name).strip("-")[:80] or "user"
         with self._database.transaction() as db:
             access.add_subject(db, subject, name, str(claims.get("email", ""))[:200])
             if self._settings.admin_group:
@@ -170,20 +170,22 @@ class SignInService:
         return caller
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
-        read, found = self._metadata  # replaced as a whole: two concurrent requests do no harm
-        while not found and time.monotonic() - read < 1:  # somebody is asking, and it usually answers within a second
+        read, metadata = self._metadata  # replaced as a whole: two concurrent requests do no harm
+        while (
+            not metadata and time.monotonic() - read < 1
+        ):  # somebody is asking, and it usually answers within a second
             time.sleep(0.02)
-            found = self._metadata[1]
-        if time.monotonic() - read > (_KNOWN_S if found else _KEYS_S):
-            self._metadata = time.monotonic(), found  # first: strangers may begin any number of sign-ins
-            found = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
-            if str(found.get("issuer", "")).rstrip("/") != self.issuer:
+            metadata = self._metadata[1]
+        if time.monotonic() - read > (_KNOWN_S if metadata else _KEYS_S):
+            self._metadata = time.monotonic(), metadata  # first: strangers may begin any number of sign-ins
+            metadata = OpenIDProviderMetadata(_fetch(get_well_known_url(self.issuer, external=True)))
+            if str(metadata.get("issuer", "")).rstrip("/") != self.issuer:
                 step = "Correct auth.issuer"
-                raise ProviderError(f"{self.issuer} identifies itself as {_plain(found.get('issuer'))}", step)
-            self._metadata = time.monotonic(), found
-        if not found:
+                raise ProviderError(f"{self.issuer} identifies itself as {_plain(metadata.get('issuer'))}", step)
+            self._metadata = time.monotonic(), metadata
+        if not metadata:
             raise ProviderError(f"{self.issuer} did not answer", "Try again in a moment, or check auth.issuer")
-        value = found.get(name, default)
+        value = metadata.get(name, default)
         if value is None:
             raise ProviderError(f"{self.issuer} does not provide {name}", "Check that it speaks OpenID Connect")
         return value
@@ -228,10 +230,10 @@ def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] |
     parts = urlsplit(address)
     if parts.scheme != "https" and (parts.scheme != "http" or parts.hostname not in LOOPBACK):
         raise ProviderError(f"{address} is not secure", "The sign-in service has to use https")
-    asked = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
+    request = urllib.request.Request(address, form, {"Accept": "application/json", **(headers or {})})
     try:
-        with _opener.open(asked, timeout=_TIMEOUT_S) as reply:
-            found = json.loads(reply.read(_MOST_BYTES))
+        with _opener.open(request, timeout=_TIMEOUT_S) as reply:
+            content = json.loads(reply.read(_MOST_BYTES))
     except urllib.error.HTTPError as error:
         with error:
             detail = _plain(error.read(1000).decode("utf-8", "replace"))
@@ -239,6 +241,6 @@ def _fetch(address: str, form: bytes | None = None, headers: Mapping[str, str] |
         raise ProviderError(f"the sign-in service answered {error.code}: {detail}", step) from error
     except (OSError, ValueError) as error:
         raise ProviderError(f"the sign-in service does not answer: {_plain(error)}", "Check auth.issuer") from error
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise ProviderError("the sign-in service did not answer with an object", "Check auth.issuer")
-    return found
+    return content

@@ -169,21 +169,21 @@ def _project(db: Connection, address: str) -> int:
     names = [address]
     with suppress(UsageError):
         names.append(identity_of(address))
-    found = db.execute("SELECT id FROM projects WHERE identity = ANY(%s) AND clone_url <> ''", (names,)).fetchall()
-    return int(found[0][0]) if found else 0
+    rows = db.execute("SELECT id FROM projects WHERE identity = ANY(%s) AND clone_url <> ''", (names,)).fetchall()
+    return int(rows[0][0]) if rows else 0
 
 
 def _is_genuine(scheme: _Scheme, headers: Mapping[str, str], body: bytes, delivery: str, secret: str) -> bool:
-    if scheme.signature and (given := headers.get(scheme.signature, "")):
+    if scheme.signature and (signature := headers.get(scheme.signature, "")):
         if scheme.timestamp:
             moment = headers.get(scheme.timestamp, "")
             if not moment.isdecimal() or abs(time.time() - int(moment[:15])) > CLOCK_SKEW_S:
                 return False
-            return hmac.compare_digest(given.encode(), sign(secret, moment, delivery, body).encode())
-        wanted = scheme.prefix + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
-        return hmac.compare_digest(given.encode(), wanted.encode())
-    if scheme.token and (given := headers.get(scheme.token, "")):
-        return hmac.compare_digest(hashlib.sha256(given.encode()).digest(), hashlib.sha256(secret.encode()).digest())
+            return hmac.compare_digest(signature.encode(), sign(secret, moment, delivery, body).encode())
+        expected = scheme.prefix + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+        return hmac.compare_digest(signature.encode(), expected.encode())
+    if scheme.token and (token := headers.get(scheme.token, "")):
+        return hmac.compare_digest(hashlib.sha256(token.encode()).digest(), hashlib.sha256(secret.encode()).digest())
     return False
 
 
@@ -263,58 +263,58 @@ class Uploads(Struct, frozen=True):
             if step == "files":
                 answer = self.store(msgspec.msgpack.decode(body, type=PushedFiles))
             else:
-                asked = msgspec.msgpack.decode(body, type=PushedTree)
-                answer = self.list_missing_files(asked) if step == "lacking" else self.set_tree(asked)
+                tree = msgspec.msgpack.decode(body, type=PushedTree)
+                answer = self.list_missing_files(tree) if step == "lacking" else self.set_tree(tree)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
         return msgspec.msgpack.encode(answer)
 
-    def list_missing_files(self, asked: PushedTree) -> Answer:
-        self._check(asked)
-        known = self._find_known(asked)
-        return Answer(tuple(file.path for file in asked.files if file.path not in known))
+    def list_missing_files(self, tree: PushedTree) -> Answer:
+        self._check(tree)
+        file_ids = self._find_known(tree)
+        return Answer(tuple(file.path for file in tree.files if file.path not in file_ids))
 
-    def store(self, given: PushedFiles) -> Answer:
-        family = self._allow(given.project, given.recipe)
+    def store(self, upload: PushedFiles) -> Answer:
+        family = self._allow(upload.project, upload.recipe)
         files, room = list[IndexedFile](), MOST_BYTES
-        for payload in given.payloads:
+        for payload in upload.payloads:
             file, size = self._decode_upload(payload, room)
             files.append(file)
             room -= size
         with self.database.transaction() as db:
-            store_files(db, family, given.recipe, sorted(files, key=lambda file: file.source.path))
+            store_files(db, family, upload.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
 
-    def set_tree(self, asked: PushedTree) -> Answer:
+    def set_tree(self, tree: PushedTree) -> Answer:
         """Make the tree what was listed, in one transaction; if files are missing nothing is done."""
-        self._check(asked)
-        known = self._find_known(asked)
-        if lacking := [file.path for file in asked.files if file.path not in known]:
+        self._check(tree)
+        file_ids = self._find_known(tree)
+        if lacking := [file.path for file in tree.files if file.path not in file_ids]:
             return Answer(tuple(lacking))
-        name = f"work/{self.caller.name}/{asked.name}"
-        listed = {file.path for file in asked.files}
+        name = f"work/{self.caller.name}/{tree.name}"
+        paths = {file.path for file in tree.files}
         with self.database.transaction() as db:
             owner = self.caller.user_id
-            tree = create_tree(db, asked.project, name, asked.recipe, with_project=False, owner=owner)
+            row = create_tree(db, tree.project, name, tree.recipe, with_project=False, owner=owner)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
-            before = dict(db.execute(query, (tree.id,)).fetchall())
-            placed = [(file.source, known[file.path]) for file in asked.files]
+            before = dict(db.execute(query, (row.id,)).fetchall())
+            placed = [(file.source, file_ids[file.path]) for file in tree.files]
             changed = [(source, file) for source, file in placed if before.get(source.path) != file]
-            set_entries(db, tree.id, changed, [path for path in before if path not in listed])
-            meta = {**self.meta, "indexed_at": iso_time(), "root": asked.project, "lacking": "0"}
-            finish_tree(db, tree.id, meta, asked.revision)
+            set_entries(db, row.id, changed, [path for path in before if path not in paths])
+            meta = {**self.meta, "indexed_at": iso_time(), "root": tree.project, "lacking": "0"}
+            finish_tree(db, row.id, meta, tree.revision)
             query = "SELECT project FROM trees WHERE id = %s"
-            project = db.execute(query, (tree.id,)).fetchall()[0][0]
+            project = db.execute(query, (row.id,)).fetchall()[0][0]
             audit(db, "pushed", user=owner, project=project, detail={"tree": name})
         return Answer(tree=name)
 
     def _allow(self, project: str, recipe: str) -> str:
         """The family of a project the caller may push to. One they may not see does not exist for them."""
         query = "SELECT family, id IN (SELECT writable_projects()) FROM projects WHERE identity = %s"
-        found = self.database.rows(query, (project,), self.caller.user_id)
-        if not found:
+        rows = self.database.rows(query, (project,), self.caller.user_id)
+        if not rows:
             raise NotFound(f"the team has no project {project}", "Ask an administrator to add or grant it")
-        if not found[0][1]:
+        if not rows[0][1]:
             raise Refused(f"you may read {project}, but not push to it", "Ask an administrator for that")
         if recipe != self.recipe:
             raise UsageError(
@@ -322,34 +322,34 @@ class Uploads(Struct, frozen=True):
                 "Use its release and leave the settings under index and embedding as they are there",
                 code="RECIPE_DIFFERS",
             )
-        return str(found[0][0])
+        return str(rows[0][0])
 
-    def _check(self, asked: PushedTree) -> None:
-        if not _NAME.match(asked.name) or not _REVISION.match(asked.revision):
-            raise UsageError(f"{asked.name!r} cannot be the name of a tree", "Use letters, digits and . _ + -")
-        if len(asked.files) > MOST_FILES or len({file.path for file in asked.files}) != len(asked.files):
+    def _check(self, tree: PushedTree) -> None:
+        if not _NAME.match(tree.name) or not _REVISION.match(tree.revision):
+            raise UsageError(f"{tree.name!r} cannot be the name of a tree", "Use letters, digits and . _ + -")
+        if len(tree.files) > MOST_FILES or len({file.path for file in tree.files}) != len(tree.files):
             raise UsageError(f"more than {MOST_FILES} files, or one is listed twice", "Push a part of it")
-        for file in asked.files:
+        for file in tree.files:
             _check_source(file.source, file.sha256)
-        self._allow(asked.project, asked.recipe)
+        self._allow(tree.project, tree.recipe)
 
-    def _find_known(self, asked: PushedTree) -> dict[str, int]:
+    def _find_known(self, tree: PushedTree) -> dict[str, int]:
         """The files of a list, by path, that the caller may read in this project, or has uploaded."""
-        columns = columns_of(((file.path, file.sha256, file.brings_back) for file in asked.files), 3)
-        wanted = """FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS n(path, sha256, brings_back)
+        columns = columns_of(((file.path, file.sha256, file.brings_back) for file in tree.files), 3)
+        same_files = """FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS n(path, sha256, brings_back)
                     JOIN files f ON f.recipe = %s AND f.path = n.path
                     AND (f.brought_back = n.brings_back OR NOT (f.brought_back OR f.skip = ANY(%s)))"""
-        values = (*columns, asked.recipe, list(CONTENT_RULES))
+        values = (*columns, tree.recipe, list(CONTENT_RULES))
         # As the caller: row security leaves out what they may not read.
-        visible = f"""SELECT DISTINCT ON (n.path) n.path, f.id {wanted} AND f.sha256 = n.sha256
+        visible = f"""SELECT DISTINCT ON (n.path) n.path, f.id {same_files} AND f.sha256 = n.sha256
                       JOIN entries e ON e.file = f.id JOIN trees t ON t.id = e.tree
                       JOIN projects p ON p.id = t.project AND p.identity = %s"""
-        own = f"""SELECT n.path, f.id {wanted} AND f.sha256 = %s || n.sha256
+        own_uploads = f"""SELECT n.path, f.id {same_files} AND f.sha256 = %s || n.sha256
                   JOIN projects p ON p.family = f.family AND p.identity = %s"""
         prefix = _mark(self.caller)
-        uploaded = self.database.rows(own, (*values, prefix, asked.project))
-        seen = self.database.rows(visible, (*values, asked.project), self.caller.user_id)
-        return dict(uploaded) | dict(seen)
+        uploaded = self.database.rows(own_uploads, (*values, prefix, tree.project))
+        readable = self.database.rows(visible, (*values, tree.project), self.caller.user_id)
+        return dict(uploaded) | dict(readable)
 
     def _decode_upload(self, payload: bytes, most: int) -> tuple[IndexedFile, int]:
         """An uploaded file, under the caller's own hash, and its size; raises UsageError for a malformed one."""
@@ -361,8 +361,8 @@ class Uploads(Struct, frozen=True):
             raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error
         _check_source(file.source, file.sha256)
         chunks, terms = file.parsed.chunks, file.parsed.terms
-        spans = [(one.start_line, one.end_line) for one in chunks]
-        spans += [(one.start_line, one.end_line) for one in file.parsed.definitions]
+        spans = [(span.start_line, span.end_line) for span in chunks]
+        spans += [(span.start_line, span.end_line) for span in file.parsed.definitions]
         weights = [weight for weighted in terms for weight in weighted.values()]
         dimension = int(self.meta["dimension"])
         is_sound = (
@@ -376,8 +376,8 @@ class Uploads(Struct, frozen=True):
         if not is_sound:
             step = "Push again"
             raise UsageError(f"{file.source.path} was not uploaded in the format of this server's release", step)
-        own = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
-        return own, len(parsed) + len(uses)
+        marked = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
+        return marked, len(parsed) + len(uses)
 
 
 def _mark(caller: Caller) -> str:

@@ -139,9 +139,9 @@ def open_tree(database: TeamDatabase, user: int | None, place: str, ref: str, re
                   OR (length(%s) >= 7 AND NOT t.name ^@ %s AND (t.revision ^@ %s OR t.name ^@ %s)))
                 ORDER BY length(p.identity) DESC, t.recipe <> %s, t.name <> ALL(%s), {_BEST_FIRST} LIMIT 1"""
     names = [ref, f"refs/heads/{ref}", f"refs/tags/{ref}", f"commit/{ref}"] if ref else []
-    wanted = (names, ref, ref, WORK_TREE, ref, f"commit/{ref}", recipe, names)
-    found = database.rows(query, (_prefixes(place), *wanted), user, quick=True)
-    return TreeRow(*found[0]) if found else None
+    values = (names, ref, ref, WORK_TREE, ref, f"commit/{ref}", recipe, names)
+    rows = database.rows(query, (_prefixes(place), *values), user, quick=True)
+    return TreeRow(*rows[0]) if rows else None
 
 
 def _prefixes(place: str) -> list[str]:
@@ -204,8 +204,8 @@ def store_files(
     db: Connection, family: str, recipe: str, files: Sequence[IndexedFile], *, rewrite: bool = False
 ) -> list[int]:
     """The ids of files, each stored unless it is, or with `rewrite` again; none can be deleted in this transaction."""
-    known = _file_ids(db, family, recipe, files)
-    new = [file for file in files if rewrite or _key(file) not in known]
+    ids = _file_ids(db, family, recipe, files)
+    new = [file for file in files if rewrite or _key(file) not in ids]
     if new:
         insert = """INSERT INTO files(family, recipe, path, sha256, brought_back, skip, chunk_count, payload, checksum)
                     VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
@@ -213,8 +213,8 @@ def store_files(
                     chunk_count = excluded.chunk_count, payload = excluded.payload, checksum = excluded.checksum"""
         rows = ((family, recipe, *_key(file), file.skip, *_columns_of(file)) for file in new)
         db.cursor().executemany(insert, rows)
-        known |= _file_ids(db, family, recipe, new)
-    return [known[_key(file)] for file in files]
+        ids |= _file_ids(db, family, recipe, new)
+    return [ids[_key(file)] for file in files]
 
 
 def _key(file: IndexedFile) -> FileKey:
@@ -247,8 +247,8 @@ def set_entries(
     token. Servers are notified when the transaction commits."""
     generation, token = _next_generation(db, tree)
     gone = [*removed, *(source.path for source, _ in placed)]
-    held = "SELECT file FROM entries WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"
-    before = [row[0] for row in db.execute(held, (tree, gone))]
+    query_before = "SELECT file FROM entries WHERE tree = %s AND path = ANY(%s) AND file IS NOT NULL"
+    before = [row[0] for row in db.execute(query_before, (tree, gone))]
     after = [file for _, file in placed]
     query = "SELECT count(*) FROM (SELECT 1 FROM files WHERE id = ANY(%s) FOR KEY SHARE) f"
     if db.execute(query, (after,)).fetchall()[0][0] != len(set(after)):
@@ -291,10 +291,10 @@ def finish_tree(db: Connection, tree: int, meta: Mapping[str, str], revision: st
     counted = """SELECT count(*) FILTER (WHERE f.skip = ''), coalesce(sum(f.chunk_count), 0)
                  FROM entries e JOIN files f ON f.id = e.file WHERE e.tree = %s"""
     files, chunks = db.execute(counted, (tree,)).fetchall()[0]
-    said = {key: value.encode("utf-8", "replace").decode() for key, value in meta.items()}
+    meta_text = {key: value.encode("utf-8", "replace").decode() for key, value in meta.items()}
     db.execute(
         "UPDATE trees SET complete = true, meta = %s, revision = %s, indexed_at = now(), used_at = now() WHERE id = %s",
-        (Jsonb({**said, "files": str(files), "chunks": str(chunks)}), revision, tree),
+        (Jsonb({**meta_text, "files": str(files), "chunks": str(chunks)}), revision, tree),
     )
     forgotten = generation - _GENERATIONS_KEPT
     db.execute("DELETE FROM generations WHERE tree = %s AND generation < %s", (tree, forgotten))
@@ -447,10 +447,10 @@ class TeamStore(SqliteStore):
         value = self.meta().get(_REACHED)
         return msgspec.json.decode(value, type=Reached) if value else None
 
-    def has_reached(self, wanted: Reached) -> bool:
+    def has_reached(self, generation: Reached) -> bool:
         """Whether the local copy has all of this generation."""
         meta = self.meta()
-        return meta.get("complete") == "1" and meta.get(_REACHED) == msgspec.json.encode(wanted).decode()
+        return meta.get("complete") == "1" and meta.get(_REACHED) == msgspec.json.encode(generation).decode()
 
     # --- reading what only the team has ---
 
@@ -462,13 +462,13 @@ class TeamStore(SqliteStore):
                      SELECT e.file FROM entries e JOIN trees t ON t.id = e.tree JOIN projects p ON p.id = t.project
                      WHERE p.identity = %s AND t.name = %s AND t.recipe = %s AND e.file IS NOT NULL)"""
         place = self.place
-        asked = (self.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
-        return group_stored(place.database.rows(query, asked))
+        values = (self.family, self.recipe, list(paths), place.identity, place.name, self.recipe)
+        return group_stored(place.database.rows(query, values))
 
     def vectors_by_hash(self, sha256: str) -> NDArray[np.float32] | None:
-        found = super().vectors_by_hash(sha256)
-        if found is not None or self._rewrite:
-            return found
+        vectors = super().vectors_by_hash(sha256)
+        if vectors is not None or self._rewrite:
+            return vectors
         place, query = self.place, "SELECT id FROM files WHERE family = %s AND recipe = %s AND sha256 = %s LIMIT 1"
         if self._contents is None:  # most requested files are new to the family: one query answers that
             everything = "SELECT DISTINCT sha256 FROM files WHERE family = %s AND recipe = %s AND chunk_count > 0"
@@ -476,8 +476,8 @@ class TeamStore(SqliteStore):
             self._contents = frozenset(row[0] for row in rows)
         if sha256 not in self._contents:
             return None
-        asked = (self.family, self.recipe, sha256)
-        ids = [row[0] for row in place.database.rows(query, asked)]
+        values = (self.family, self.recipe, sha256)
+        ids = [row[0] for row in place.database.rows(query, values)]
         for file in self._fetch(ids).values():
             return file.vectors  # type: ignore[no-any-return]
         return None
@@ -485,12 +485,12 @@ class TeamStore(SqliteStore):
     def _fetch(self, ids: Sequence[int]) -> dict[int, IndexedFile]:
         """Stored files by id; raises FileDamaged if one differs from what was stored."""
         query = "SELECT id, path, payload, checksum FROM files WHERE id = ANY(%s)"
-        found = {}
+        files = {}
         for number, path, payload, checksum in self.place.database.rows(query, (list(ids),)):
             if hashlib.sha256(payload).digest() != checksum:
                 raise self._set_aside(number, path)
-            found[number] = decode_file(payload)
-        return found
+            files[number] = decode_file(payload)
+        return files
 
     def _set_aside(self, file: int, path: str) -> FileDamaged:
         """Its recipe becomes one that nobody has, and its entries look changed: the next index run stores it again."""
@@ -534,25 +534,25 @@ class TeamStore(SqliteStore):
         for files, reused in self._read_missing([entry for entry in entries if entry.file is not None]):
             super().apply(files, (), (), reused)
         self._fetch_commits(row.id)
-        kept = [entry.source for entry in entries if entry.file is not None]
+        sources = [entry.source for entry in entries if entry.file is not None]
         if row.complete:
-            super().apply((), sorted(gone), kept)
+            super().apply((), sorted(gone), sources)
             with self._reaching(row.reached):
                 super().finish(row.meta)
         else:
             with self._reaching(row.reached):
-                super().apply((), sorted(gone), kept)
+                super().apply((), sorted(gone), sources)
         return True
 
     def _current(self, db: Connection) -> TreeRow | None:
         query = f"{NAMED_TREE} AND t.name = %s AND t.recipe = %s"
-        found = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
-        return TreeRow(*found[0]) if found else None
+        rows = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
+        return TreeRow(*rows[0]) if rows else None
 
     def _is_known(self, reached: Reached) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
-        asked = (reached.tree, reached.generation, reached.token)
-        return bool(self.place.database.rows(query, asked, quick=True))
+        values = (reached.tree, reached.generation, reached.token)
+        return bool(self.place.database.rows(query, values, quick=True))
 
     def _read_missing(self, entries: Sequence[Entry]) -> Iterator[tuple[Sequence[IndexedFile], Placed]]:
         """The entries that the local copy lacks, in batches: files to insert, and ones that another tree has here."""
@@ -560,19 +560,19 @@ class TeamStore(SqliteStore):
         with self._connections.reading() as db:
             here = {(path, sha256, bool(back)) for path, sha256, back in db.execute(query, (self._tree,))}
         local = super().find_stored([entry.source.path for entry in entries])
-        reused, wanted = list[tuple[SourceFile, int]](), list[Entry]()
+        reused, missing = list[tuple[SourceFile, int]](), list[Entry]()
         for entry in entries:
             versions = local.get((entry.source.path, entry.sha256), ())
-            known = next((file for file in versions if file.brought_back == entry.brought_back), None)
-            if known is not None:
-                reused.append((entry.source, known.file_id))
+            version = next((file for file in versions if file.brought_back == entry.brought_back), None)
+            if version is not None:
+                reused.append((entry.source, version.file_id))
             elif (entry.source.path, entry.sha256, entry.brought_back) not in here:
-                wanted.append(entry)
+                missing.append(entry)
         yield (), reused
-        wanted.sort(key=lambda entry: entry.file or 0)  # in the order they were stored
-        for batch in batches(wanted, lambda entry: entry.chunks, _PULL_CHUNKS):
-            found = self._fetch([entry.file for entry in batch if entry.file is not None])
-            files = [replace(found[entry.file], source=entry.source) for entry in batch if entry.file in found]
+        missing.sort(key=lambda entry: entry.file or 0)  # in the order they were stored
+        for batch in batches(missing, lambda entry: entry.chunks, _PULL_CHUNKS):
+            fetched = self._fetch([entry.file for entry in batch if entry.file is not None])
+            files = [replace(fetched[entry.file], source=entry.source) for entry in batch if entry.file in fetched]
             for with_vectors in (True, False):  # a segment has the vectors of all its rows, or of none
                 part = [file for file in files if (file.vectors is not None or not file.parsed.chunks) == with_vectors]
                 if part:
@@ -583,8 +583,8 @@ class TeamStore(SqliteStore):
         if self._commits is None:
             return
         query = "SELECT data, checksum FROM attachments WHERE tree = %s AND name = %s AND checksum <> %s"
-        asked = (tree, self._commits.name, hashlib.sha256(self._read_commits()).digest())
-        for data, checksum in self.place.database.rows(query, asked):
+        values = (tree, self._commits.name, hashlib.sha256(self._read_commits()).digest())
+        for data, checksum in self.place.database.rows(query, values):
             if hashlib.sha256(data).digest() == checksum:
                 with translate_errors(self.folder):
                     private_folder(self._commits.parent)

@@ -55,8 +55,8 @@ class _TeamTransaction:
     def execute(self, statement: str, *values: Any) -> list[Row]:
         # PostgreSQL cannot store a NUL in text, which a model may well write.
         storable = [value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in values]
-        done = self._db.execute(statement.replace("?", "%s").encode(), storable)
-        return done.fetchall() if done.description is not None else []
+        cursor = self._db.execute(statement.replace("?", "%s").encode(), storable)
+        return cursor.fetchall() if cursor.description is not None else []
 
     def is_locked(self, name: str) -> bool:
         key = lock_key(name) % (1 << 64)
