@@ -197,12 +197,10 @@ def test_a_worker_that_dies_while_idle_is_replaced_and_no_file_is_blamed() -> No
     assert result.parsed.definitions
 
 
-def test_when_no_worker_survives_the_caller_cuts_lines_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool_module, "_LAST_RESORT_CHARS", 600)
+def test_a_file_that_no_worker_survives_is_left_out_with_the_reason() -> None:
     result = run_one("word\n" * 400_000, settings=ChunkSettings(parse_timeout_s=0.0001))
-    assert "that failed too" in result.parsed.notes[-1]
-    assert sum(len(chunk.text) for chunk in result.parsed.chunks) <= 600
-    assert len(result.parsed.terms) == len(result.parsed.chunks)
+    assert result.refusal.startswith("gave up after")
+    assert result.parsed.chunks == ()
 
 
 def test_a_worker_that_cannot_start_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

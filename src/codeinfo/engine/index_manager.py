@@ -357,7 +357,7 @@ class IndexManager:
     def target(self, full: bool) -> tuple[SqliteStore, bool]:
         """The build to fill, and whether it replaces the live one: for another recipe, or if everything is redone."""
         recipe, live = self.recipe(), self.live_store()  # under the lock: another process may just have swapped builds
-        path = self.folder.fresh_build_path(recipe) if full else self.folder.build_path(recipe)
+        path = self.folder.build_path(recipe, fresh=full)
         if live is not None and live.folder == path:
             return live, False
         return self._open(path, recipe, rewrite=full), live is not None

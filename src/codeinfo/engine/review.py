@@ -162,7 +162,9 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     with project.index.parsers() as pool:
         done = list(pool.run(tasks))
     versions = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
-    return versions, {one.path for one in done if any("indexed as text" in note for note in one.parsed.notes)}
+    return versions, {
+        one.path for one in done if one.refusal or any("indexed as text" in note for note in one.parsed.notes)
+    }
 
 
 def _version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:

@@ -29,7 +29,7 @@ from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import astuple
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index.chunk import ChunkSettings
@@ -252,7 +252,6 @@ _QUEUED_FILES = 32  # per worker, waiting in this process…
 _QUEUED_CHARS = 2_000_000  # …and as much text in total, unless a single file is larger
 _SECOND_WORKER_CHARS = 200_000  # below this, one worker finishes before another has started
 _START_TIMEOUT_S = 60.0
-_LAST_RESORT_CHARS = 1_000_000  # what this process itself splits into lines when no worker could
 
 
 class ParseTask(NamedTuple):
@@ -267,7 +266,7 @@ class Parsed(NamedTuple):
     path: str
     parsed: ParsedFile
     references: bytes
-    refusal: str = ""  # why a document could not be read
+    refusal: str = ""  # why the file could not be read
 
 
 class _Job(NamedTuple):
@@ -465,14 +464,12 @@ class _Feeder:
         return ""
 
     def _retry(self, job: _Job, reason: str) -> None:
-        if job.is_document:  # there is no plainer way to read it
-            self._results.put((job, Parsed(job.task.path, ParsedFile(chunks=()), b"", refusal=reason)))
-        elif job.syntax:
+        if job.syntax and not job.is_document:
             again = _Job(job.task, syntax=False, note=f"parser {reason}: indexed as text")
             self._at_hand.append(again)
             self._send(again)
-        else:
-            self._results.put((job, _last_resort(job, self._settings)))
+        else:  # there is no plainer way to read it
+            self._results.put((job, Parsed(job.task.path, ParsedFile(chunks=()), b"", refusal=reason)))
 
     def _send(self, job: _Job) -> None:
         task = job.task
@@ -517,14 +514,3 @@ def _rebuild(job: _Job, value: tuple[Any, ...]) -> Parsed:
         notes=(*notes, job.note) if job.note else notes,
     )
     return Parsed(job.task.path, parsed, references)
-
-
-def _last_resort(job: _Job, settings: ChunkSettings) -> Parsed:
-    """Lines only, from a bounded part of the text, in this process."""
-    from codeinfo.index.parse import text_parse
-    from codeinfo.index.syntax import Source
-
-    assert isinstance(job.task.text, str)
-    parsed = text_parse(Source(job.task.text[:_LAST_RESORT_CHARS]), settings)
-    note = f"{job.note}; that failed too: only the first {_LAST_RESORT_CHARS:,} characters are indexed"
-    return Parsed(job.task.path, replace(parsed, notes=(note,)), b"")

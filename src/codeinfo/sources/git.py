@@ -127,25 +127,24 @@ def excludes_setting() -> str:
     return f"core.excludesFile={_read_config(home, *arguments, GIT_CONFIG_NOSYSTEM='1').rstrip(chr(10)) or default}"
 
 
-# What the index records about each file as of git's last check: path, seconds and nanoseconds of mtime, size, flags.
-_INDEX_ENTRY = rb"([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\tflags: (\w+)\n"
+# What git's index records about a file as of its last check: blob, path, seconds and nanoseconds of mtime, size, flags.
+_INDEX_ENTRY = rb"1\d{5} (\w+) 0\t([^\0]+)\0[^\0]*?mtime: (\d+):(\d+)\n[^\0]*?size: (\d+)\tflags: (\w+)\n"
 _SKIPPED = 0x40000000  # flag: excluded by a sparse checkout
 _MOST_NAMED = 100  # paths per command line, whose length is limited
 _MOST_HASHED_BYTES = 50_000_000  # a larger file counts as changed if its time differs
 
 
+def _index_entries(root: str | os.PathLike[str]) -> Iterator[tuple[SourceFile, bytes]]:
+    """The tracked files below `root` that are checked out, as of git's last check, each with its staged blob."""
+    entries = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
+    for blob, path, seconds, nanoseconds, size, flags in entries:
+        if not int(flags, 16) & _SKIPPED:
+            yield SourceFile(os.fsdecode(path), int(size), int(seconds) * 1_000_000_000 + int(nanoseconds)), blob
+
+
 def list_tracked(root: str | os.PathLike[str]) -> dict[str, tuple[int, int]]:
     """Size and mtime of every tracked file below `root` that is checked out, as of git's last check."""
-    entries = re.findall(_INDEX_ENTRY, run(root, ("ls-files", "-z", "--debug")))
-    return {
-        os.fsdecode(path): (int(size), int(seconds) * 1_000_000_000 + int(nanoseconds))
-        for path, seconds, nanoseconds, size, flags in entries
-        if not int(flags, 16) & _SKIPPED
-    }
-
-
-# The same with the blob that git has staged.
-_STAGED_ENTRY = rb"100\d+ (\w+) 0\t" + _INDEX_ENTRY
+    return {file.path: (file.size, file.mtime_ns) for file, _ in _index_entries(root)}
 
 
 def blob_number(blob: str | bytes) -> int:
@@ -160,15 +159,9 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     filters = _read_config(root, "--name-only", "--get-regexp", r"^filter\.").split()
     if any(not name.startswith("filter.lfs.") for name in filters):
         return {}
-    entries = re.findall(_STAGED_ENTRY, run(root, ("ls-files", "-z", "--stage", "--debug")))
     index = os.fsdecode(run(root, ("rev-parse", "--git-path", "index"))).rstrip("\n")
     written = os.stat(os.path.join(root, index)).st_mtime_ns  # files as recent as git's check may have changed since
-    blobs = {}
-    for blob, path, seconds, nanoseconds, size, flags in entries:
-        mtime_ns = int(seconds) * 1_000_000_000 + int(nanoseconds)
-        if mtime_ns < written and not int(flags, 16) & _SKIPPED:
-            blobs[SourceFile(os.fsdecode(path), int(size), mtime_ns)] = blob_number(blob)
-    return blobs
+    return {file: blob_number(blob) for file, blob in _index_entries(root) if file.mtime_ns < written}
 
 
 def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
@@ -201,9 +194,8 @@ def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]
     new = run(root, ("ls-files", "-z", "--others", "--exclude-standard"), settings=(excludes_setting(),))
     paths = {*committed.split(b"\0"), *new.split(b"\0")} - {b""}
     changed = {os.fsdecode(path) for path in paths}
-    suspects = [
-        name for name, recorded in list_tracked(root).items() if name not in changed and stamp(root, name) != recorded
-    ]
+    others = (file for file, _ in _index_entries(root) if file.path not in changed)
+    suspects = [file.path for file in others if stamp(root, file.path) != file[1:]]
     return frozenset(changed).union(unlike_index(root, suspects))
 
 

@@ -102,19 +102,17 @@ class IndexFolder:
             return None
         return status.st_ino, status.st_mtime_ns
 
-    def build_path(self, recipe: str) -> Path:
-        """The family's build for `recipe`, or where one goes, so that an interrupted one is found again."""
+    def build_path(self, recipe: str, *, fresh: bool = False) -> Path:
+        """The family's build for `recipe`, or where one goes, so that an interrupted one is found again; `fresh`: a
+        place where none has ever been."""
         plain = self.path / f"v{SCHEMA_VERSION}-{hashlib.sha256(recipe.encode()).hexdigest()[:16]}"
+        if fresh:
+            return plain.with_name(f"{plain.name}-{os.urandom(4).hex()}")
         with suppress(OSError, IndexTooNew):  # a tree's own pointer decides about that
             preferred = self._build(_text(self.path / "current"))
             if preferred is not None and preferred.name.startswith(plain.name) and preferred.is_dir():
                 return preferred
         return plain
-
-    def fresh_build_path(self, recipe: str) -> Path:
-        """A location where no build has ever been."""
-        digest = hashlib.sha256(recipe.encode()).hexdigest()[:16]
-        return self.path / f"v{SCHEMA_VERSION}-{digest}-{os.urandom(4).hex()}"
 
     def promote(self, build: Path) -> None:
         """Make a build the live one; searches finish on the old one, and other trees follow at their next refresh."""
