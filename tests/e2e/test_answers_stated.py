@@ -64,6 +64,12 @@ calendar are made every night.
         \"\"\"Count the coins of the drawer and lock it after 30 seconds.\"\"\"
         return drawer.lock(timeout=30)
 """,
+    "delivery.py": """class ShippingDelivery:
+    \"\"\"The delivery of what shipping hands over.\"\"\"
+
+    def hand_over(self, delivery):
+        return self.shipping.send(delivery)
+""",
 }
 
 
@@ -96,6 +102,7 @@ def ask(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
         ("what is shop?", "README.md", "sells lamps"),
         ("what is Lanterns?", "README.md", "sells lamps"),
         ("what does this project do?", "README.md", "sells lamps"),
+        ("what happens on delivery when shipping?", "shipping.md", "Parcels arrive"),
         ("what changed in 2.0?", "CHANGELOG.md", "ten days"),
         ("when was 2.0.0 released?", "CHANGELOG.md", "2024-05-01"),
     ],

@@ -94,17 +94,21 @@ def extract(
 def _choose_quoted(
     passages: Sequence[Passage], names: frozenset[str], weights: Mapping[str, float], read_file: ReadFile
 ) -> list[Passage]:
-    """The passages to quote: definitions that the question names come first, and the best file has two, since its
-    next one answers more often than another file's; passages with far fewer of the question's words than the others
-    are dropped, except for the best, which may say it in other words."""
+    """The passages to quote: definitions that the question names come first, then sections whose headings say all that
+    is asked about. The best file has two, since its next one answers more often than another file's; passages with far
+    fewer of the question's words than the others are dropped, except for the best, which may say it in other words."""
 
     def is_named(passage: Passage) -> bool:
         return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
 
+    def is_headed(passage: Passage) -> bool:
+        heading = f"{passage.path.rpartition('/')[2]} {passage.section}"
+        return bool(passage.section) and len(weights) > 1 and _words_in(heading, weights) == weights.keys()
+
     def count_words(passage: Passage) -> float:
         return sum(map(weights.__getitem__, _words_in(f"{passage.path} {passage.symbol} {passage.text}", weights)))
 
-    first = sorted(passages, key=is_named, reverse=True)[:PASSAGES]
+    first = sorted(passages, key=lambda passage: (is_named(passage), is_headed(passage)), reverse=True)[:PASSAGES]
     least = LEAST_QUOTED * max(map(count_words, first))
     best, *others = first
     candidates = (best, *read_more(best, read_file), *others)
