@@ -164,12 +164,13 @@ def test_advice_leads_to_the_page_that_follows_it() -> None:
 
 
 def test_administrators_see_why_jobs_fail() -> None:
-    failure = TeamFailure("index_ref", "{}", 2, "2026-01-01T00:00:00Z", "the host does not answer")
+    of_project = '{"ref": "", "project": "a/b"}'
+    failure = TeamFailure("index_ref", of_project, 2, "2026-01-01T00:00:00Z", "the host does not answer")
     jobs = TeamJobs(1, 0, 1, (), (), (failure,))
     empty = dict.fromkeys(("problem", "made", "grants", "users", "groups", "tokens", "events"), ())
     shown = {**empty, "overview": {"bytes": 0, "trees": ()}, "actions": ADMIN_ACTIONS}
     html = ENVIRONMENT.get_template("admin_content.html").render(jobs=jobs, **shown)
-    assert "Will be retried:</strong> index_ref <code>{}</code>, 2 attempts<br>The host does not answer" in html
+    assert "Will be retried:</strong> index_ref: project a/b, 2 attempts<br>The host does not answer" in html
 
 
 def test_a_stopped_answer_marks_what_it_could_not_check() -> None:

@@ -49,7 +49,7 @@ from codeinfo.settings import RetrievalSettings
 from codeinfo.shells.http_api import TeamRoute, no_route, state_of
 from codeinfo.shells.render import query_words, window, word_spans
 from codeinfo.shells.render_answers import strip_site_markup
-from codeinfo.shells.terminal import byte_size, conversation_subject, event_detail
+from codeinfo.shells.terminal import byte_size, conversation_subject, detail_text
 
 COLOURED_CHARS = 300_000  # longer texts are shown plain: colouring takes 4 s per million characters
 COLOURED_LINE = 2_000
@@ -598,7 +598,7 @@ ENVIRONMENT.filters |= {
     "ago": _ago, "size": byte_size, "query": urlencode, "sentence": sentence_html,
     "quantity": quantity, "number": "{:,}".format, "heading": strip_site_markup, "area_name": area_name,
     "area_label": area_label, "area_detail": area_detail, "shown_root": shown_root, "subject": conversation_subject,
-    "event_detail": event_detail,
+    "detail": detail_text,
     "reading": lambda intent: _READINGS[Intent(intent)],
     "distance": lambda value: "no distance" if value is None else f"{value:.3f}",
 }  # fmt: skip

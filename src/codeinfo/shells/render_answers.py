@@ -9,7 +9,7 @@ from codeinfo.model import FileKind, quantity
 from codeinfo.operations import answers, documents, team
 from codeinfo.operations.search import AnswerEvalReport
 from codeinfo.shells.render import STATES, count_changes, footer, list_skips, near_lines, register_table, render
-from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, event_detail, near_path
+from codeinfo.shells.terminal import Output, Span, byte_size, cells, conversation_subject, detail_text, near_path
 from codeinfo.sources.documents import Fences
 
 QUESTION_SHOWN = 100  # characters of a question in a table
@@ -408,7 +408,7 @@ def _token_row(token: team.TeamToken) -> tuple[Span, ...]:
 
 def _event_row(event: team.TeamEvent) -> tuple[Span, ...]:
     at, who = event.at[:19].replace("T", " "), event.user or "operator"
-    return (at, "dim"), who, (event.action, "cyan"), event.project, event_detail(event.detail)
+    return (at, "dim"), who, (event.action, "cyan"), event.project, detail_text(event.detail)
 
 
 register_table(team.TeamUsers, "users", _user_row, "No users yet: `codeinfo team user add NAME` adds one.")
@@ -467,5 +467,5 @@ def _jobs(jobs: team.TeamJobs, out: Output) -> None:
     for label, colour, failed in (("given up", "bold red", jobs.failed), ("will be retried", "yellow", jobs.retried)):
         for job in failed:
             tried = quantity(job.attempts, "attempt")
-            out.line((f"{label}  ", colour), f"{job.job} {job.arguments}, {tried}, {job.at}")
+            out.line((f"{label}  ", colour), f"{job.job}: {detail_text(job.arguments)}, {tried}, {job.at}")
             out.wrap((f"  {job.problem}", "dim"), hang=2)

@@ -80,8 +80,8 @@ def near_path(*parts: str) -> str:
     return full if near.startswith(os.path.join("..", "..")) else near
 
 
-def event_detail(detail: str) -> str:
-    """The detail of an event, which is JSON: `user ann, scopes read write, admin`."""
+def detail_text(detail: str) -> str:
+    """The detail of an event or job, which is JSON: `user ann, scopes read write, admin`."""
     parts = []
     for name, value in json.loads(detail).items():
         if value is True:
