@@ -241,7 +241,7 @@ _MEASURE = re.compile(
 _CHANGE = re.compile(
     r"\bwhat(?:'s| is| are| was| has| have|)(?: been)? (?:new|changed|different|added|removed|deprecated|fixed)\b"
     r"|\b(?:change ?logs?|release notes|breaking changes?|changes? (?:in|of|since|between))\b"
-    r"|\b(?:when|since|(?:which|what) (?:version|release))\b.*"
+    r"|\b(?:when|since|(?:which|what) (?:version|release))\b.{0,200}"
     r"\b(?:released?|added|removed|deprecated|introduced|renamed|dropped)\b",
     re.IGNORECASE,
 )

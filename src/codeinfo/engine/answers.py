@@ -66,7 +66,7 @@ READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 OVERVIEW = "what does this project do?"
 _WHAT_IS = re.compile(
-    r"(?:what(?:'s| is| are)|what does|tell me about|describe|explain) (?:the )?(?P<name>.+?)(?: do| about| for)?\W*",
+    r"(?:what(?:'s| is| are| does)|tell me about|describe|explain) (?:the )?(?P<name>.{1,99}?)(?: do| about| for)?\W?",
     re.IGNORECASE,
 )
 
