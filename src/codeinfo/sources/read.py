@@ -16,6 +16,7 @@ from msgspec import Struct, field
 
 from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
 from codeinfo.languages import file_kind, language_of
+from codeinfo.languages.model import is_config
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Text
 from codeinfo.sources.ignore import IgnoreFile, overrides_above
 
@@ -244,7 +245,7 @@ def skip_by_content(path: str, text: str) -> Skip | None:
         return Skip(path, documentation, "its head says that a documentation generator wrote it")
     if file_kind(path) is FileKind.DOCS:
         return None  # documents have long lines, and their heads may mention generated things
-    if is_marked_generated(text) and not _is_template(path):
+    if is_marked_generated(text) and not (_is_template(path) or is_config(path)):
         return Skip(path, tool, "its first lines say that a tool wrote it")
     if len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1):
         return Skip(path, packed, "its lines are far longer than anyone writes")
@@ -253,7 +254,7 @@ def skip_by_content(path: str, text: str) -> Skip | None:
 
 def _is_template(path: str) -> bool:
     language = language_of(path)
-    return path.endswith(_TEMPLATES) if language is None else language.name == "template"
+    return path.endswith(_TEMPLATES) if language is None else language.is_template or language.name == "template"
 
 
 def skip_unless_overridden(contents: Files, path: str, text: str) -> Skip | None:
