@@ -234,7 +234,7 @@ class CardImpact(Struct, frozen=True):
 
 
 class CardPoint(Struct, frozen=True):
-    """The score with its reason, or a reason that withdrew the readiness."""
+    """One entry of the score: evidence that gave `points`, or a reason that withdrew the readiness."""
 
     name: str
     points: float
@@ -246,7 +246,7 @@ class Card(Struct, frozen=True):
     """Whether enough has been seen to change the code, and if not, what to look at next."""
 
     ready: bool
-    score: float  # how much the first results are about the task, 0..100
+    score: float  # evidence, 0..100
     next_action: str = ""
     warnings: tuple[str, ...] = ()
     patterns: CardPatterns | None = None

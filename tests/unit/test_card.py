@@ -58,11 +58,23 @@ GOOD = Evidence(
 CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "print"), (60, 40))
 
 
-def test_a_card_without_a_doubt_is_ready() -> None:
-    card = decide(GOOD)
-    share, _ = relevance(GOOD.query, GOOD.hits, has_vectors=False)
-    assert (card.ready, card.score) == (True, round(100 * share, 1))
-    assert [(point.name, point.points) for point in card.reckoning] == [("about the task", card.score)]
+@pytest.mark.parametrize(
+    ("change", "score"),
+    [
+        ({}, 100.0),  # 45 + 30 + 25
+        ({"memories": []}, 75.0),  # 45 + 30
+        ({"memories": [memory(0.5)]}, 87.5),  # 45 + 30 + 25 × 0.5
+        ({"patterns": PatternReport((), (), ())}, 70.0),  # 45 + 25
+        ({"near": {("python", QUESTION, "print")}}, 85.0),  # none of those used there is preferred: 45 + 15 + 25
+        ({"patterns": PatternReport((pattern("slog", 90, "use", "go"),), (), ())}, 70.0),  # of another language
+        ({"memories": [], "near": set()}, 45.0),
+    ],
+)
+def test_points_and_ready(change: dict[str, Any], score: float) -> None:
+    card = decide(replace(GOOD, **change))
+    assert card.score == score
+    assert sum(point.points for point in card.reckoning) == score
+    assert card.ready
     assert (card.next_action, card.what_would_help) == ("", ())
 
 
@@ -84,7 +96,7 @@ def test_a_card_without_a_doubt_is_ready() -> None:
             "codeinfo patterns --category logging",
         ),
         ({"memories": [memory(0.2)]}, "stale memory", "codeinfo memory show abc"),
-        ({"hits": []}, "thin evidence", "codeinfo map"),
+        ({"hits": [], "memories": []}, "too few points", "codeinfo map"),
     ],
 )
 def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, help: str) -> None:
@@ -331,7 +343,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         card = before.preflight
         assert card is not None
         assert [memory.memory for memory in before.memories] == ["Refactored: shop: keep orders in a store"]
-        assert card.ready
+        assert (card.ready, card.score) == (True, 93.4)
         assert card.impact is not None
         assert card.impact.coverage == "1/1 callers in results"  # of `Store.save`
         unknown = engine.search(replace(request, query="rotate the certificates of the kubernetes operator")).preflight

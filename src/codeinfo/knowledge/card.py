@@ -29,7 +29,7 @@ from codeinfo.model import (
     RelatedMemory,
     to_run,
 )
-from codeinfo.operations.knowledge import PatternReport
+from codeinfo.operations.knowledge import PatternReport, PatternUse
 from codeinfo.search.query import CHANGE_VERBS, read_query
 from codeinfo.tokens import identifiers, split_identifier, stem, terms
 
@@ -236,6 +236,8 @@ def add_context(
 # --- the card --------------------------------------------------------------------------------------------------------
 
 
+CODE_POINTS, PATTERN_POINTS, MEMORY_POINTS = 45.0, 30.0, 25.0
+NEEDED = 40.0
 # Relevance is a logistic model of how much of the task the first results cover. It was fitted on 201 commits of five
 # repositories, each asked of its own repository before it was made, and 300 asked of another one.
 WITH_VECTORS, WITH_VECTORS_FROM = {"meaning": 6.8, "words": 3.4, "names": 2.6}, -5.5
@@ -295,6 +297,13 @@ class Evidence(Struct, frozen=True, dict=True):
         """The file to be changed: of what the task names, otherwise the first; "" without code."""
         return next((hit.path for hit in _find_named(self.query, self.targets) or self.code), "")
 
+    @cached_property
+    def patterns_near(self) -> list[PatternUse]:
+        """What is done in the files of the first results: how others make HTTP calls is no help for a tooltip."""
+        families = {detector_language(hit.language) for hit in self.code[:TARGETS]}
+        near = [one for one in self.patterns.patterns if one.language in families and key_of(one) in self.near]
+        return sorted(near, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
+
     @property
     def first_word(self) -> str:
         return next(iter(identifiers(self.query.lower())), "")
@@ -311,14 +320,15 @@ class _Doubt(Struct, frozen=True):
 
 
 def decide(evidence: Evidence) -> Card:
-    code, (share, coverage) = evidence.code, evidence.relevance
+    code, points = evidence.code, _points(evidence)
+    score = round(sum(point.points for point in points), 1)
     shown, callers = _split_callers(evidence)
     doubts = [*_doubts_on_results(evidence), *_doubts_around(evidence, callers, callers[shown:])]
+    if score < NEEDED:
+        doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
     failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
     warnings = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
     deprecated = [f"{hit.path} {hit.symbol} is {text}" for hit, text in warnings if text.startswith(DEPRECATED)]
-    score = round(100 * share, 1)
-    reason = f"{share:.0%}, {RELEVANT:.0%} are needed{_describe_missing(coverage)}"
     return Card(
         ready=not doubts,
         score=score,
@@ -328,10 +338,23 @@ def decide(evidence: Evidence) -> Card:
         best_example=best_example(code, evidence.files) if evidence.is_about_task else "",
         impact=_impact(shown, callers),
         what_would_help=tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP],
-        reckoning=(
-            CardPoint("about the task", score, 100.0, reason),
-            *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts),
-        ),
+        reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
+    )
+
+
+def _points(evidence: Evidence) -> tuple[CardPoint, ...]:
+    share, coverage = evidence.relevance
+    about = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points"
+    near = evidence.patterns_near
+    preferred = sum(pattern.guidance in ("use", "prefer") for pattern in near)
+    used = 1.0 if preferred else 0.5 if near else 0.0
+    best = max((memory.confidence for memory in evidence.memories), default=0.0)
+    related = f"best of {len(evidence.memories)} related memories counts {best:.0%}" if best else "no related memory"
+    code_points = round(CODE_POINTS * min(1.0, share / RELEVANT), 1)
+    return (
+        CardPoint("code", code_points, CODE_POINTS, about + _describe_missing(coverage)),
+        CardPoint("patterns", PATTERN_POINTS * used, PATTERN_POINTS, f"{preferred} preferred of {len(near)} near"),
+        CardPoint("memory", round(MEMORY_POINTS * best, 1), MEMORY_POINTS, related),
     )
 
 
@@ -490,10 +513,7 @@ def _impact(shown: int, callers: Sequence[Place]) -> CardImpact | None:
 
 
 def _advice(evidence: Evidence) -> CardPatterns | None:
-    """What is done in the files to be changed and with them: how others make HTTP calls is no help for a tooltip."""
-    families = {detector_language(hit.language) for hit in evidence.code[:TARGETS]}
-    near = [use for use in evidence.patterns.patterns if use.language in families and key_of(use) in evidence.near]
-    near.sort(key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
+    near = evidence.patterns_near
     # What nobody does otherwise needs no advice.
     do = [pattern for pattern in near if pattern.guidance in ("use", "prefer") and pattern.adoption < 100]
     avoid = [pattern for pattern in near if pattern.guidance == "avoid"]

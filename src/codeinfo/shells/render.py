@@ -276,7 +276,7 @@ def memories(items: Sequence[RelatedMemory], out: Output) -> None:
 @render.register
 def _card(item: Card, out: Output) -> None:
     state: Span = ("ready", "bold green") if item.ready else ("not ready", "bold yellow")
-    out.line(state, f"  {item.score:g} % about the task")
+    out.line(state, f"  {item.score:g} points")
     if item.next_action:
         out.wrap(("next: ", "bold"), item.next_action, hang=6)
     if item.patterns:
