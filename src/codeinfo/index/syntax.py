@@ -33,7 +33,7 @@ class Source:
     __slots__ = ("_starts", "code", "data", "encoding", "lines", "text", "unit_bytes")
 
     def __init__(self, text: str, visible: str | None = None, *, embedded: bool = False) -> None:
-        """`seen` is what the parser is given, with the same offsets; if code is `embedded`, only that uses names."""
+        """`visible` is what the parser is given, with the same offsets; if code is `embedded`, only that uses names."""
         self.text = text
         self.code = visible if embedded and visible is not None else text
         self.lines = text.split("\n")

@@ -344,7 +344,7 @@ def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
 def _share_of_sets(
     keyword: KeywordScores, term_sets: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
 ) -> Floats:
-    """Share of those `wanted` sets of terms that occur in this index of which each file has a term."""
+    """Share of those sets of terms that occur in this index of which each file has a term."""
     starts = keyword.entries()
     entries_of = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
     entries_by_set = [[entries_of[term] for term in terms if term in entries_of] for terms in term_sets]

@@ -223,7 +223,7 @@ def score_keywords(
     norms: Norms,
     frequencies: Mapping[str, Frequency] | None = None,
 ) -> KeywordScores:
-    """`known` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
+    """`uses_of` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
     if it does not have all of their uses."""
     rows, files = len(norms.rows), len(norms.files)
     occurring = [(term, weight, uses_of[term]) for term, weight in terms.items() if term in uses_of]
@@ -439,7 +439,7 @@ class VectorScores(NamedTuple):
 
     plain: Floats  # as in `QueryVectors`
     weighted: Floats
-    cosines: Floats  # of every row with `weighed`; NaN in a large index where not needed yet
+    cosines: Floats  # of every row with `weighted`; NaN in a large index where not needed yet
     scale: Scale
 
 
@@ -501,7 +501,7 @@ class CommitIndex(NamedTuple):
 def index_commits(
     head: str, ids: Sequence[str], commits: Iterable[Commit], previous: CommitIndex | None = None
 ) -> CommitIndex:
-    """The index of the commits `ids`; `commits` holds those that `before` does not have, in that order."""
+    """The index of the commits `ids`; `commits` holds those that `previous` does not have, in that order."""
     indexed = dict.fromkeys(ids, False) if previous is None else {}
     vocabulary, path_of = dict[str, int](), dict[str, int]()
     lengths: list[float] = []
@@ -584,7 +584,7 @@ def _join(head: str, ids: Sequence[str], parts: Sequence[CommitIndex]) -> Commit
 
 
 def _renumber(used: NDArray[np.integer], names: Iterable[str], numbers: dict[str, int]) -> NDArray[np.int32]:
-    """`used`, which are positions in `names`, as positions in `known`; names that are used and not known are added."""
+    """`used`, which are positions in `names`, as positions in `numbers`; used names that have none are added."""
     is_used = np.zeros(int(used.max(initial=-1)) + 1, np.bool_)
     is_used[used] = True
     pairs = zip(names, is_used.tolist(), strict=False)  # names beyond the last one used do not matter

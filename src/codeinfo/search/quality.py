@@ -202,7 +202,7 @@ def suggestions(query: Query, rarities: Mapping[str, float], view: Snapshot) -> 
     """Names in this index similar to the requested name, otherwise words similar to those that occur nowhere, nearest
     first.
 
-    `known` has the query's terms that occur.
+    `rarities` has the query's terms that occur.
     """
     if query.bare_name and query.names and (names := near_names(query.names[0], view)):
         return names
@@ -311,7 +311,7 @@ def _path_words(view: Snapshot) -> frozenset[str]:
 
 
 def _closest(word: str, candidates: Mapping[str, str]) -> list[str]:
-    """Of the candidates, each with its letters, those close to `wanted`; most are ruled out by the letters they
+    """Of the candidates, each with its letters, those close to `word`; most are ruled out by the letters they
     share."""
     import difflib  # imported late: only for a search that finds nothing
 
