@@ -63,7 +63,6 @@ SERVING, TEAM, OTHERS = "For agents and browsers", "A team's server", "More"  # 
 EXACTLY = ("regex", "word", "ignore_case")  # options of `grep` that make a search exact
 OVERRIDE: dict[str, Any] = {"multiple": True, "metavar": "KEY=VALUE", "help": "Override one setting this time."}
 FELL_SHORT = 3  # exit code: done, but something was skipped or failed a check
-PROMPT = "? "
 TAKE_TEXT = ("codeinfo", "search", "grep", "ask")  # commands where an unknown option may be what is looked for
 PLACES = ("paths", "path")  # the fields that name folders of projects
 ROOT_HELP = "Work on exactly this folder, not on the repository around it; paths count from there."
@@ -150,7 +149,7 @@ def _read_question(out: Output) -> str:
             return next(sys.stdin, "").strip()
         import readline  # noqa: F401  (gives `input` history and editing)
 
-        while (typed := input(PROMPT).strip()) in _HELP:
+        while (typed := input("? ").strip()) in _HELP:
             out.wrap((HELP, "dim"), hang=0)
         return "" if typed in _END else typed
     except (EOFError, KeyboardInterrupt):

@@ -45,7 +45,6 @@ from codeinfo.shells.mcp import MCP_PATH, Service
 from codeinfo.shells.mcp_protocol import HttpEndpoint
 from codeinfo.shells.mcp_tools import choose_tools
 
-STATIC = Path(__file__).parent / "web" / "static"
 KEEP_ALIVE_S = 15
 WORK_SECONDS = 120.0
 EVERY_ADDRESS = ("", "0.0.0.0", "::")
@@ -66,7 +65,6 @@ _FRESH_S = 1.0  # how long a check of the database is valid
 _LOOK_S = 0.25
 SLOW_SECONDS = 1.0  # a delay of the loop that is logged
 STUCK_SECONDS = 10.0  # a loop blocked for this long has the stacks of all threads dumped to stderr
-STDERR = 2  # the descriptor
 _TOO_LATE = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 _FULL = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
 
@@ -309,7 +307,7 @@ async def watch_loop(state: State) -> None:
     loop = asyncio.get_running_loop()
     try:
         while True:
-            faulthandler.dump_traceback_later(STUCK_SECONDS, file=STDERR)
+            faulthandler.dump_traceback_later(STUCK_SECONDS, file=2)
             before = loop.time()
             await asyncio.sleep(_LOOK_S)
             state.late_s = loop.time() - before - _LOOK_S
@@ -354,7 +352,7 @@ def make_app(state: State, access: auth.Access) -> auth.App:
         *page_routes(),
         *((*SignIn(gate, access).routes(), *admin_routes(), *receiving_routes()) if gate is not None else ()),
         http_api.TeamRoute("/openapi.json", document, scope=READ),
-        Mount("/static", StaticFiles(directory=STATIC)),
+        Mount("/static", StaticFiles(directory=Path(__file__).parent / "web" / "static")),
         Route(MCP_PATH, endpoint=mcp),  # a mount alone would redirect there
         Mount(MCP_PATH, app=mcp),
     ]

@@ -151,8 +151,6 @@ def check_text(value: object) -> None:
 
 # --- errors --------------------------------------------------------------------------------------------------------
 
-_CODE_OF_STATUS = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
-
 
 def route_of(step: Step) -> str:
     """A step as a request to this server; the command if it is not served."""
@@ -175,7 +173,7 @@ async def known_error(request: Request, error: Exception) -> Response:
 async def no_route(request: Request, error: Exception) -> Response:
     """No route, or not by this method."""
     assert isinstance(error, HTTPException)
-    code = _CODE_OF_STATUS.get(error.status_code, "HTTP_ERROR")
+    code = {404: "NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}.get(error.status_code, "HTTP_ERROR")
     path, headers = request.url.path, error.headers or {}
     what, step = f"there is nothing at {path}", "See /docs for what is served"
     if "Allow" in headers:
@@ -572,5 +570,5 @@ CONVERSATIONS = (
     _conversation_route("POST", "/conversations/restore", "conversations restore"),
     _conversation_route("POST", "/conversations/delete", "conversations delete"),
 )
-_OPERATION_ROUTES = (_operation_route(one) for one in OPERATIONS.values() if one.is_served)
-API_ROUTES = (*_OPERATION_ROUTES, *CONTRACT, *ROUTES, *CONVERSATIONS)
+_served = (row for row in OPERATIONS.values() if row.is_served)
+API_ROUTES = (*map(_operation_route, _served), *CONTRACT, *ROUTES, *CONVERSATIONS)

@@ -312,7 +312,6 @@ def editor_address(template: str, root: str, path: str, line: int) -> str:
 # --- map -----------------------------------------------------------------------------------------------------------
 
 _BOX, _HEIGHT = 168, 56  # pixels
-_PER_ROW = 6
 _LABEL_CHARS = 19
 _PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse … read)`
 
@@ -325,7 +324,7 @@ class Picture(Struct, frozen=True):
     boxes: dict[str, Box]
 
 
-def picture_of(code_map: CodeMap, per_row: int = _PER_ROW) -> Picture:
+def picture_of(code_map: CodeMap, per_row: int = 6) -> Picture:
     """A phone has room for fewer areas in a row."""
     boxes = {area.name: Box(area, _BOX, _HEIGHT) for area in code_map.areas}
     width, height = lay_out(boxes, per_row * (_BOX + GAP))

@@ -76,7 +76,7 @@ class Journal:
         os.lseek(descriptor, 0, os.SEEK_SET)
         with open(descriptor, "rb", closefd=False) as file:
             for line in file:
-                self._replay(parse_message(line))
+                self._apply(parse_message(line))
         self._size = os.lseek(descriptor, 0, os.SEEK_END)
 
     def fileno(self) -> int:
@@ -91,33 +91,29 @@ class Journal:
         with self._lock:
             if b"\n" in piece or len(self.part) < LONGEST_LINE:
                 self._record({"said": _as_text(piece)})
-                self._track(piece)
 
     def begin_line(self, line: bytes) -> None:
         if len(line) > select.PIPE_BUF:  # a shorter one is written atomically
             with self._lock:
-                self.is_cut = True
                 self._record({"cut": True})
 
     def end_line(self, answered: object) -> None:
         """Record that a line was written, and the id of the request that it answers, if any."""
         with self._lock:
-            self._settle(answered)
             if self.is_cut or answered is not None:
-                self.is_cut = False
                 self._record({"answered": answered})
             if self._size > _LONG_JOURNAL and not self.pending:
                 self.restart(bytes(self.part))
 
     def restart(self, unsent: bytes) -> None:
         """Keep what is needed from here on; `unsent` is what the next server reads first."""
-        state = {"settings": self.settings, "introduced": self.introduced, "unsent": _as_text(unsent)}
         os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         self._size = 0
-        self._record(state)
+        self._record({"settings": self.settings, "introduced": self.introduced, "unsent": _as_text(unsent)})
 
     def _record(self, record: Mapping[str, Any]) -> None:
+        self._apply(record)
         if self._descriptor < 0:
             return
         try:
@@ -125,10 +121,11 @@ class Journal:
         except OSError as error:  # the session continues, but could not be resumed
             log.warning("a client's messages cannot be recorded: %s", error.strerror)
 
-    def _replay(self, record: Mapping[str, Any]) -> None:
+    def _apply(self, record: Mapping[str, Any]) -> None:
         if "settings" in record:
             self.settings, self.introduced = record["settings"], record["introduced"]
-            self.first = _as_bytes(record["unsent"])
+            self.first, self.part = _as_bytes(record["unsent"]), bytearray()
+            self.pending.clear()
             self._track(self.first)
         elif "said" in record:
             self._track(_as_bytes(record["said"]))
@@ -136,11 +133,8 @@ class Journal:
             self.is_cut = True
         elif "answered" in record:
             self.is_cut = False
-            self._settle(record["answered"])
-
-    def _settle(self, answered: object) -> None:
-        self.pending.pop(repr(answered), None)
-        self.introduced |= repr(answered) == self._introduction
+            self.pending.pop(repr(record["answered"]), None)
+            self.introduced |= repr(record["answered"]) == self._introduction
 
     def _track(self, piece: bytes) -> None:
         self.part += piece

@@ -197,7 +197,6 @@ def refresh_index(engine: Engine, request: search.IndexRequest, call: Call) -> s
 
 
 SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
-DEFAULT_SETS = ("search",)
 IN_SETS: dict[str, tuple[Tool, ...]] = {}  # the tools with their own descriptions, by set
 
 _FILTERS = Input(
@@ -536,7 +535,7 @@ TOOLS = tuple({tool.name: tool for tools in IN_SETS.values() for tool in tools}.
 
 def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     """The tools of these sets, or with these names."""
-    chosen = tuple(name.strip() for name in names if name.strip()) or DEFAULT_SETS
+    chosen = tuple(name.strip() for name in names if name.strip()) or ("search",)
     tools: dict[str, Tool] = {}
     for name in chosen:
         if name == "all":

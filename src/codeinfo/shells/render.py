@@ -49,7 +49,6 @@ SKIPS_SHOWN = 10
 MARK = "bold red"  # a word of the query
 QUERY_SHOWN = 70  # characters of a query in a table
 CHANGES_SHOWN = 5  # wins and losses of an evaluation, unless all are asked for
-METRICS = {"squared_l2": "squared L2, lower is closer"}
 STATES = {
     **dict.fromkeys(("ok", "ready", "done", "valid"), "green"),
     **dict.fromkeys(("warn", "stale", "active", "expired", "revoked"), "yellow"),
@@ -145,8 +144,7 @@ def _heading(number: int, hit: Hit, out: Output) -> None:
     out.line(*spans)
     details, context = [], hit.context or HitContext()
     if out.explain and hit.distance is not None:
-        metric = METRICS.get(hit.distance.metric, hit.distance.metric)
-        details.append(f"distance {hit.distance.value:.3f} ({metric})")
+        details.append(f"distance {hit.distance.value:.3f} (squared L2, lower is closer)")
     if hit.more:
         ranges = [str(start) if start == end else f"{start}-{end}" for start, end in hit.more]
         details.append(("also line " if ranges[0].isdecimal() else "also lines ") + ", ".join(ranges))
