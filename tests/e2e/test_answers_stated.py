@@ -6,10 +6,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from answer_tools import before_writing
+from model_server import ScriptedServer
+from scripted import Reply
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.answers import Answer, AskRequest
+from codeinfo.operations.documents import DocsAddRequest, DocsAskRequest
 
 FILES = {
     "README.md": """# Lanterns
@@ -140,6 +144,29 @@ def test_neither_changelogs_nor_tables_of_contents_answer(ask: Ask, question: st
 )
 def test_measures_of_something_else_are_refused(ask: Ask, question: str) -> None:
     assert ask(question).status == "abstained"
+
+
+def test_a_collection_is_described_by_its_readme(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    for name in ("README.md", "refunds.md"):
+        (tmp_path / "rules" / name).write_text(FILES[name])
+    settings = {"llm.discover": "false", "llm.provider": "none", "paths.data_dir": str(tmp_path / "data")}
+    with Engine(Config.load(settings, tmp_path)) as engine:
+        engine.documents.add(DocsAddRequest((str(tmp_path / "rules"),)))
+        answer = engine.answers.ask(DocsAskRequest("what is rules?"))
+    assert [(one.path, one.start_line) for one in answer.citations] == [("README.md", 9)]
+
+
+def test_a_model_is_shown_what_a_project_is(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text(FILES["README.md"])
+    (tmp_path / "till.py").write_text(FILES["till.py"])
+    script = lambda request: before_writing(request) or Reply("It is a collection of rules [1].")  # noqa: E731
+    with (
+        ScriptedServer(script) as server,
+        Engine(Config.load({"llm.base_url": server.url, "llm.discover": "false"}, tmp_path)) as engine,
+    ):
+        answer = engine.answers.ask(AskRequest("what is Lanterns?", (str(tmp_path),)))
+    assert [(one.path, one.problem) for one in answer.citations] == [("README.md", "")]
 
 
 def test_a_project_without_a_readme_is_described_by_its_manifest(tmp_path: Path) -> None:

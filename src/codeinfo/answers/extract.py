@@ -65,7 +65,7 @@ def extract(
     passages = [passage for passage in passages if aim.may_quote(passage)]
     judged = [passage for passage in retrieval.passages if aim.may_quote(passage)][:JUDGED]
     support = support_of(judged, weights, aim.frame)
-    quoted = _describe_project(retrieval.query, passages, documents, finder, read_file)
+    quoted = _describe_project(retrieval.query, passages, finder)
     if not quoted:
         more = [further for passage in passages for further in read_more(passage, read_file)] if aim.measure else []
         places = aim.find_statements(documents, (*passages, *more), weights)
@@ -167,45 +167,44 @@ _HEADING = re.compile(r"#{1,6} |={3,}\s*\Z")
 _DEFINITION = re.compile(r"\W*\w[\w.+-]*(?: [\w.()+-]+){0,3} (?:is|are) (?:an?|the)\b")
 _NO_PROSE = ("#", "- ", "* ", "+ ", "---", ">", "|", "=", "..", ":", "```", "[!", "![")
 _DESCRIPTION = re.compile(r"(?m)^[ \t]*\W?(?:\w+\.)?(?:description|summary)\W{1,8}\w.{15,}")
-_README_LINES = 80
+HEAD_LINES = 60  # of a README or a manifest
 _LEAST_WORDS = 4  # of a sentence that describes a project
 
 
-def _describe_project(
-    query: str, passages: Sequence[Passage], documents: Sequence[Passage], finder: Finder, read_file: ReadFile
-) -> list[Passage]:
+def _describe_project(query: str, passages: Sequence[Passage], finder: Finder) -> list[Passage]:
     """The passages of the files that say it where the question is about the project, otherwise none."""
     read = read_query(query)
-    set_up = [passage for passage in passages if read.is_set_up_by(passage.path)][:PASSAGES]
-    if not set_up and read.is_overview:
-        manifests = (manifest for manifest in documents if kind_of_manifest(manifest.path) and "/" not in manifest.path)
-        lines = ((manifest, _DESCRIPTION.search(manifest.text)) for manifest in manifests)
-        return [
-            focus_passage(manifest, finder, LATER_CHARS, manifest.text.count("\n", 0, line.start()))
-            for manifest, line in lines
-            if line
-        ][:1]
+    manifest = [passage for passage in passages[:1] if read.is_overview and kind_of_manifest(passage.path)]
+    set_up = manifest or [passage for passage in passages if read.is_set_up_by(passage.path)][:PASSAGES]
     return [
-        _describe(passage, read_file).cut(PASSAGE_CHARS)
+        _describe(passage).cut(PASSAGE_CHARS)
         if file_kind(passage.path) is FileKind.DOCS
-        else focus_passage(passage, finder, PASSAGE_CHARS)
+        else focus_passage(passage, finder, PASSAGE_CHARS, _description_line(passage.text) if manifest else None)
         for passage in set_up
     ]
 
 
-def _describe(passage: Passage, read_file: ReadFile) -> Passage:
+def describes(manifest: str) -> bool:
+    return _DESCRIPTION.search(manifest) is not None
+
+
+def _description_line(manifest: str) -> int | None:
+    line = _DESCRIPTION.search(manifest)
+    return manifest.count("\n", 0, line.start()) if line else None
+
+
+def _describe(passage: Passage) -> Passage:
     """A README from the sentence on that says what it describes, below title, badges and notices."""
     if not _README.match(passage.path):
         return passage
-    head = read_file(f"{passage.root}/{passage.path}", 1, _README_LINES)
-    lines = head.text.split("\n")
+    lines = passage.text.split("\n")
     plain = [_without_markup(line) for line in lines]
     prose = [at for at, line in enumerate(lines) if line and not line.startswith(_NO_PROSE)]
     start = next((at for at in prose if _DEFINITION.match(plain[at])), None)
     if start is None:
         title = next((at for at, line in enumerate(lines) if _HEADING.match(line)), 0)
         start = next((at for at in prose if at > title and len(plain[at].split()) >= _LEAST_WORDS), title)
-    return replace(passage, start_line=start + 1, end_line=head.end_line, text="\n".join(lines[start:]))
+    return replace(passage, start_line=passage.start_line + start, text="\n".join(lines[start:]))
 
 
 def _without_markup(text: str) -> str:

@@ -6,7 +6,8 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
 from codeinfo.answers.evidence import PassageFilter, Retrieval, content_words, list_graded, search_text, spellings
-from codeinfo.answers.extract import extract, is_changelog, read_aim
+from codeinfo.answers.extract import HEAD_LINES, describes, extract, is_changelog, read_aim
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
@@ -129,6 +130,9 @@ class Lookup(ABC):
         if not query.strip():
             raise UsageError("the query is empty", "Say what to look for")
         retrieval = self._search(query)
+        if overview := self._read_overview(query):
+            others = (passage for passage in retrieval.passages if passage.path != overview.path)
+            retrieval = replace(retrieval, query=OVERVIEW, passages=(overview, *others))
         self._fresh = True
         self.notes = tuple(dict.fromkeys((*self.notes, *retrieval.notes)))
         return retrieval
@@ -156,6 +160,25 @@ class Lookup(ABC):
                         return self.read_file(f"{index.root}/{path}", number, number + READ_LINES)
         return None
 
+    def _read_overview(self, question: str) -> Passage | None:
+        """The head of the README, or the manifest, of the project that is asked about, as in "what is NAME"."""
+        subject, asks_overview = _WHAT_IS.fullmatch(question.strip()), read_query(question).is_overview
+        for index in self._indexes() if subject or asks_overview else ():
+            paths = sorted((path for path in self._store(index).manifest() if "/" not in path), key=len)
+            readmes = [path for path in paths if path.lower().startswith("readme")]
+            heads = {
+                path: self._lines(index, path)[:HEAD_LINES] for path in (*readmes, *filter(kind_of_manifest, paths))
+            }
+            names = {package_name(path, "\n".join(lines)).rpartition("/")[2].lower() for path, lines in heads.items()}
+            titles = {lines[0].strip("# ").lower() for lines in heads.values() if lines[0].startswith("# ")}
+            name = index.source.collection.name if isinstance(index, CollectionIndex) else index.root.name
+            names |= titles | {name.lower()}
+            if asks_overview or (subject and subject["name"].lower() in names):
+                telling = (path for path, lines in heads.items() if path in readmes or describes("\n".join(lines)))
+                with suppress(NotFound, StopIteration):  # it is not in the folder that is asked about; there is none
+                    return self.read_file(f"{index.root}/{next(telling)}", 1, HEAD_LINES)
+        return None
+
     def outline(self, path: str) -> str:
         index, relative = self._find(path)
         lines = self._outline(index, relative)
@@ -167,7 +190,8 @@ class Lookup(ABC):
         words = {word: spellings(word) for word in content_words(read_query(question).words)}
         rows, having, names = 0, dict.fromkeys(words, 0), set[str]()
         for index in self._indexes():
-            names.update(self._own_names(index))
+            if not index.source.documents:  # a handbook on moorings may well be called "moorings"
+                names.update(terms(index.root.name))
             with self._store(index).snapshot() as view:
                 rows += len(view.row_file)
                 postings = view.postings(sorted(set().union(*words.values())))
@@ -179,9 +203,6 @@ class Lookup(ABC):
             for word, count in having.items()
             if stem(word) not in names
         }
-
-    def _own_names(self, index: IndexManager) -> Iterable[str]:
-        return terms(index.root.name)
 
     def _store(self, index: IndexManager) -> SqliteStore:
         store = index.live_store()
@@ -214,28 +235,10 @@ class CodeLookup(Lookup):
             refresh=not self._fresh,
         )
         result = self._engine.search(request, self._progress)
-        if self._names_project(query):
-            request = replace(request, query=OVERVIEW, refresh=False)
-            result = self._engine.search(request)
-        return fill(Retrieval, result, query=request.query, passages=tuple(map(_passage_of_hit, result.hits)))
+        return fill(Retrieval, result, passages=tuple(map(_passage_of_hit, result.hits)))
 
     def search_kind(self, query: str, kind: FileKind | None) -> Sequence[Passage]:
-        kind = FileKind.CONFIG if read_query(query).is_overview else kind
         return self._search(query, (kind,)).passages if kind else ()
-
-    def _names_project(self, question: str) -> bool:
-        """Whether it is "what is X" with X the name of a project: of its folder, README or package."""
-        if (subject := _WHAT_IS.fullmatch(question.strip())) is None:
-            return False
-        names = set[str]()
-        for index in self._indexes():
-            names.add(index.root.name.lower())
-            for path in self._store(index).manifest():
-                if "/" not in path and (kind_of_manifest(path) or path.lower().startswith("readme")):
-                    lines = self._lines(index, path)
-                    names.add(package_name(path, "\n".join(lines)).rpartition("/")[2].lower())
-                    names.update(line.strip("# ").lower() for line in lines[:1] if line.startswith("# "))
-        return subject["name"].lower() in names
 
     def read_whole(self, path: str) -> str:
         """An indexed file, secrets masked."""
@@ -333,9 +336,6 @@ class DocumentLookup(Lookup):
     def _indexes(self) -> Iterator[CollectionIndex]:
         """The searchable ones; a note names those that are missing."""
         return (index for index in self._chosen if index.live_store() is not None)
-
-    def _own_names(self, index: object) -> Iterable[str]:
-        return ()  # a handbook on moorings may well be called "moorings"
 
     def _find(self, path: str, root: str = "") -> tuple[CollectionIndex, str]:
         for index in self._indexes():
