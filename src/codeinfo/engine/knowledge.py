@@ -422,7 +422,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
     lookup = references.look_up_defined(index, target)
     listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
     first = listed[0]
-    symbol = next(one for one in lookup.found if one.path == first.path and str(one) == first.id)
+    symbol = next(one for one in lookup.symbols if one.path == first.path and str(one) == first.id)
     uses = _uses(index, lookup)
     in_tests = {use: use.file in index.graph.tests or index.is_inline_test(use.file, use.within) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])

@@ -73,13 +73,13 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
         for file in files
         for definition in without_alternatives(facts.definitions(file.file_id))
     ]
-    found = [one for one in every if not request.kinds or one.kind in request.kinds]
+    shown = [symbol for symbol in every if not request.kinds or symbol.kind in request.kinds]
     unparsed = [file.path for file in files if _is_code(file) and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
-    if every and not found:
-        notes = (*notes, f"the kinds of definitions there are {', '.join(sorted({one.kind for one in every}))}")
-    complete = len(found) <= request.limit and not unparsed
-    return code.SymbolList(path or ".", len(found), tuple(found[: request.limit]), complete, notes)
+    if every and not shown:
+        notes = (*notes, f"the kinds of definitions there are {', '.join(sorted({symbol.kind for symbol in every}))}")
+    complete = len(shown) <= request.limit and not unparsed
+    return code.SymbolList(path or ".", len(shown), tuple(shown[: request.limit]), complete, notes)
 
 
 def refuse_folder(graph: Graph, path: str) -> None:
@@ -92,11 +92,12 @@ def refuse_folder(graph: Graph, path: str) -> None:
 def without_alternatives(definitions: Sequence[Definition]) -> list[Definition]:
     """Each definition of a file once: the first of those that a condition chooses from (`#ifdef`, `try`), and no
     declaration of a function that the file defines. Functions with other parameters are not the same."""
-    defined = {one.qualified for one in definitions if one.kind != "prototype"}
+    defined = {definition.qualified for definition in definitions if definition.kind != "prototype"}
     once: dict[tuple[str, str, str], Definition] = {}
-    for one in definitions:
-        if one.kind != "prototype" or one.qualified not in defined:
-            once.setdefault((one.qualified, one.kind, one.signature if one.is_function else ""), one)
+    for definition in definitions:
+        if definition.kind != "prototype" or definition.qualified not in defined:
+            signature = definition.signature if definition.is_function else ""
+            once.setdefault((definition.qualified, definition.kind, signature), definition)
     return list(once.values())
 
 
@@ -105,22 +106,24 @@ def without_alternatives(definitions: Sequence[Definition]) -> list[Definition]:
 
 class Lookup(Struct, frozen=True):
     """The definitions a name stands for, and whether others share the plain name. Several with one qualified name
-    are one symbol: overloads, of which `found` has the first, platform variants, a field and its method."""
+    are one symbol: overloads, of which `symbols` has the first, platform variants, a field and its method."""
 
     name: str
-    found: Mapping[SymbolId, Definition]
+    symbols: Mapping[SymbolId, Definition]
     others: bool
     overloads: tuple[tuple[SymbolId, Definition], ...] = ()
     outside_tests: bool = False  # only uses in other files are asked for: tests may have most of a name like `Run`
 
     @property
     def bodies(self) -> list[tuple[SymbolId, Definition]]:
-        return [*self.found.items(), *self.overloads]
+        return [*self.symbols.items(), *self.overloads]
 
-    def keep(self, is_wanted: Callable[[SymbolId, Definition], bool]) -> Lookup:
-        found = {symbol: definition for symbol, definition in self.found.items() if is_wanted(symbol, definition)}
-        overloads = tuple(one for one in self.overloads if one[0] in found)
-        return replace(self, found=found, others=self.others or len(found) < len(self.found), overloads=overloads)
+    def keep(self, is_kept: Callable[[SymbolId, Definition], bool]) -> Lookup:
+        symbols = {symbol: definition for symbol, definition in self.symbols.items() if is_kept(symbol, definition)}
+        overloads = tuple(overload for overload in self.overloads if overload[0] in symbols)
+        return replace(
+            self, symbols=symbols, others=self.others or len(symbols) < len(self.symbols), overloads=overloads
+        )
 
     def symbol_infos(self, central: Mapping[str, float] = MappingProxyType({})) -> list[code.SymbolInfo]:
         """Those of the product before those of tests and examples, exported ones first, types and functions before
@@ -134,22 +137,24 @@ class Lookup(Struct, frozen=True):
         return sorted((symbol_info(symbol.path, definition) for symbol, definition in self.bodies), key=order)
 
 
-def look_up(index: CodeIndex, asked: str) -> Lookup:
+def look_up(index: CodeIndex, text: str) -> Lookup:
     """Resolve `Name`, `Class.method`, `Class#method`, `path::Name` or, as calls are quoted, `name()`."""
-    path, qualified = _read_asked(index, asked)
+    path, qualified = _split_name(index, text)
     qualified = SIGIL.sub("", qualified)
     name = qualified.rpartition(".")[2]
     if not name:
-        raise UsageError(f"{asked!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
+        raise UsageError(f"{text!r} has no name at its end", next_step="Write `name`, `Class.method` or `path::name`")
     every = _look_up_plain(index, name)
-    found = every.keep(
+    matching = every.keep(
         lambda symbol, definition: (
             f"/{symbol.path}".endswith(f"/{path}" if path else "")
             and (f".{symbol.qualified}".endswith(f".{qualified}") or definition.qualified == qualified)
         )
     )
-    twins = {twin for symbol in found.found for twin in _find_twins(index, symbol, every.found)} if path else ()
-    return every.keep(lambda symbol, _: symbol in found.found or symbol in twins) if twins else found
+    if not path:
+        return matching
+    twins = {twin for symbol in matching.symbols for twin in _find_twins(index, symbol, every.symbols)}
+    return every.keep(lambda symbol, _: symbol in matching.symbols or symbol in twins)
 
 
 def _find_twins(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Definition]) -> list[SymbolId]:
@@ -158,11 +163,11 @@ def _find_twins(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Def
     rules = index.graph.files[symbol.path].rules
     if rules.names.open_types and is_type(index, symbol):
         whole = whole_type(index, symbol)
-        return [one for one in every if one != symbol and whole_type(index, one) == whole]
+        return [other for other in every if other != symbol and whole_type(index, other) == whole]
     if not rules.imports.headers or symbol not in every:
         return []
     up = _find_declaration(index, symbol, every)
-    down = [one for one in every if one != symbol and _find_declaration(index, one, every) == symbol]
+    down = [other for other in every if other != symbol and _find_declaration(index, other, every) == symbol]
     return [*([up] if up else []), *down]
 
 
@@ -170,20 +175,20 @@ def _find_declaration(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolI
     """Where a function is declared: in the header with the name of its file, otherwise in the only one that does."""
     whole, included = every[symbol].qualified, find_included(index, symbol.path)
     declared = [
-        one
-        for one, definition in every.items()
-        if one.path in included and one.path != symbol.path and not definition.is_type
-        if f".{whole}".endswith(f".{one.qualified}")
+        other
+        for other, definition in every.items()
+        if other.path in included and other.path != symbol.path and not definition.is_type
+        if f".{whole}".endswith(f".{other.qualified}")
     ]
     stem = symbol.path.rpartition("/")[2].partition(".")[0]
-    beside = [one for one in declared if one.path.rpartition("/")[2].partition(".")[0] == stem]
-    found = beside or declared
-    return found[0] if len(found) == 1 else None
+    beside = [other for other in declared if other.path.rpartition("/")[2].partition(".")[0] == stem]
+    candidates = beside or declared
+    return candidates[0] if len(candidates) == 1 else None
 
 
-def _read_asked(index: CodeIndex, asked: str) -> tuple[str, str]:
+def _split_name(index: CodeIndex, text: str) -> tuple[str, str]:
     """The path, if one is given, and the qualified name."""
-    written = _MEMBER.sub(".", asked.strip())
+    written = _MEMBER.sub(".", text.strip())
     if not written.endswith("operator()"):  # a name of its own in C++
         written = written.removesuffix("()")
     path, _, qualified = written.rpartition("::")
@@ -195,9 +200,11 @@ def _read_asked(index: CodeIndex, asked: str) -> tuple[str, str]:
 
 def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
     """Every definition of a plain name."""
-    found: dict[SymbolId, Definition] = {}
+    definitions: dict[SymbolId, Definition] = {}
     overloads: list[tuple[SymbolId, Definition]] = []
-    defined = ((index.by_id[key], one) for key, one in index.facts.definitions_named(name) if key in index.by_id)
+    defined = (
+        (index.by_id[key], definition) for key, definition in index.facts.definitions_named(name) if key in index.by_id
+    )
     for file, definition in sorted(defined, key=lambda pair: pair[0].path):
         if definition.kind not in _NO_USES and not _LISTED.match(definition.signature):
             qualified = definition.qualified
@@ -205,21 +212,21 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
             if any(qualified.startswith(f"{package}.") for package in file.packages):
                 qualified = index.unit(file.path).without_namespace(qualified)
             symbol = SymbolId(file.path, qualified)
-            known = found.get(symbol)
-            found[symbol] = implementation(file, known, definition)
-            only_declares = "prototype" in (known.kind if known else "", definition.kind) or file.rules.names.overloads
-            if known and definition.is_function and not only_declares:
+            first = definitions.get(symbol)
+            definitions[symbol] = implementation(file, first, definition)
+            only_declares = "prototype" in (first.kind if first else "", definition.kind) or file.rules.names.overloads
+            if first and definition.is_function and not only_declares:
                 overloads.append((symbol, definition))
-    return Lookup(name, found, False, tuple(overloads))
+    return Lookup(name, definitions, False, tuple(overloads))
 
 
-def look_up_member(index: CodeIndex, asked: str) -> Lookup:
+def look_up_member(index: CodeIndex, text: str) -> Lookup:
     """Like `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
-    lookup = look_up(index, asked)
-    owner = asked.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
-    if lookup.found or not owner or not lookup.others:
-        return lookup if lookup.found or lookup.others else _look_up_given(index, lookup)
-    types = [symbol for symbol, definition in look_up(index, owner).found.items() if definition.is_type]
+    lookup = look_up(index, text)
+    owner = text.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
+    if lookup.symbols or not owner or not lookup.others:
+        return lookup if lookup.symbols or lookup.others else _look_up_given(index, lookup)
+    types = [symbol for symbol, definition in look_up(index, owner).symbols.items() if definition.is_type]
     members = {member for symbol in types for member in find_member(index, symbol, lookup.name)}
     every, parts = replace(_look_up_plain(index, lookup.name), others=True), re.split(r"\.|::|/", owner)
     top = every.keep(lambda symbol, _: symbol.qualified == lookup.name)
@@ -228,7 +235,7 @@ def look_up_member(index: CodeIndex, asked: str) -> Lookup:
         top.keep(lambda symbol, _: _is_module(symbol.path, parts)),
         top.keep(lambda symbol, _: parts[-1] in _module_parts(symbol.path)),
     )
-    return next((one for one in nearest_first if one.found), lookup)
+    return next((narrowed for narrowed in nearest_first if narrowed.symbols), lookup)
 
 
 def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
@@ -237,9 +244,9 @@ def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
     resolver = index.resolver
     taking = (one for one in units if lookup.name in (*one.by_shown, *resolver.of(one.facts).given(one.facts)))
     for unit in islice(taking, _MOST_TAKING):
-        symbols = [one for one in resolve_imported(index, unit, lookup.name) if isinstance(one, SymbolId)]
-        if found := {one: definition for one in symbols if (definition := index.definition(one))}:
-            return replace(lookup, found=found)
+        symbols = (symbol for symbol in resolve_imported(index, unit, lookup.name) if isinstance(symbol, SymbolId))
+        if definitions := {symbol: definition for symbol in symbols if (definition := index.definition(symbol))}:
+            return replace(lookup, symbols=definitions)
     return lookup
 
 
@@ -258,7 +265,7 @@ def _module_parts(path: str) -> list[str]:
 def look_up_defined(index: CodeIndex, name: str) -> Lookup:
     """The same for a name that must be defined here."""
     lookup = look_up_member(index, name)
-    if not lookup.found:
+    if not lookup.symbols:
         raise _unknown_name(index, name)
     return lookup
 
@@ -266,9 +273,9 @@ def look_up_defined(index: CodeIndex, name: str) -> Lookup:
 def _narrow(lookup: Lookup, below: str) -> Lookup:
     """The definitions below a folder; for a name defined only elsewhere, the error says where."""
     inside = lookup.keep(lambda symbol, _: lies_below(symbol.path, below))
-    if lookup.found and not inside.found:
-        symbol, definition = next(iter(lookup.found.items()))
-        where = f"{symbol.path}:{definition.start_line}" + (" and elsewhere" if len(lookup.found) > 1 else "")
+    if lookup.symbols and not inside.symbols:
+        symbol, definition = next(iter(lookup.symbols.items()))
+        where = f"{symbol.path}:{definition.start_line}" + (" and elsewhere" if len(lookup.symbols) > 1 else "")
         raise NotFound(f"{lookup.name} is not defined in {below}", next_step=f"It is defined in {where}")
     return inside
 
@@ -288,12 +295,12 @@ def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     last = re.split(r"\.|::|#", name.strip().removesuffix("()"))[-1]
     if last == name and any(use.reference.name == name for use in find_uses(index, look_up(index, name)).uses):
         return NotFound(f"{name} is used here, but not defined", NextStep(to_run("refs", name), " lists its uses"))
-    defined = look_up(index, last).found if last != name else {}
+    defined = look_up(index, last).symbols if last != name else {}
     likeness = {
         symbol.qualified: difflib.SequenceMatcher(None, symbol.qualified.lower(), name.lower()).ratio()
         for symbol in defined
     }
-    near = sorted(likeness, key=lambda one: (-likeness[one], one))[:_MOST_NEAR]
+    near = sorted(likeness, key=lambda qualified: (-likeness[qualified], qualified))[:_MOST_NEAR]
     return UnknownName(name, f"nothing called {name} is defined here", near)
 
 
@@ -301,12 +308,13 @@ def find_definitions(index: CodeIndex, request: code.DefsRequest, below: str = "
     """Raises IndexDamaged if stored definitions of a name fail verification. A damaged row may be missing from the
     result, so all files with the name in their text are verified, as long as these are few."""
     lookup = look_up_member(index, request.name)
-    named = [index.graph.files[symbol.path].file_id for symbol in lookup.found]
-    index.facts.check_symbols(dict.fromkeys([*named, *_candidate_ids(index, lookup.name)[:_MOST_CHECKED]]))
-    if not lookup.found:
+    defining = (index.graph.files[symbol.path] for symbol in lookup.symbols)
+    files = dict.fromkeys((*defining, *_files_naming(index, lookup.name)[:_MOST_CHECKED]))
+    index.facts.check_symbols(file.file_id for file in files)
+    if not lookup.symbols:
         raise _unknown_name(index, request.name)
-    found = _narrow(lookup, below).symbol_infos()
-    return code.DefinitionList(request.name, len(found), tuple(found[: request.limit]), len(found) <= request.limit)
+    infos = _narrow(lookup, below).symbol_infos()
+    return code.DefinitionList(request.name, len(infos), tuple(infos[: request.limit]), len(infos) <= request.limit)
 
 
 # --- uses ----------------------------------------------------------------------------------------------------------
@@ -342,7 +350,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         return _find_imports_of_file(index, request, below)
     lookup = look_up_member(index, request.name)
     found = find_uses(index, lookup)
-    if not lookup.found and not found.uses:
+    if not lookup.symbols and not found.uses:
         if lookup.others:
             raise _unknown_name(index, request.name)
         raise UnknownName(request.name, f"no code here uses the name {request.name}")
@@ -351,7 +359,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
     notes = [_unparsed_note(found.left_out)] if found.left_out else []
     if len(uses) < len(found):
         notes.append(f"{len(found) - len(uses)} more outside {below}")
-    if not lookup.found and lookup.name != request.name.strip():
+    if not lookup.symbols and lookup.name != request.name.strip():
         notes.append(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
     if short := _short_aliases(index, lookup.name, uses):
         notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
@@ -365,7 +373,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
             notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
     if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
-    if not uses and (made := [symbol.owner for symbol in lookup.found if _is_run_by_type(index, symbol)]):
+    if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
         notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
         symbol=request.name,
@@ -404,25 +412,25 @@ def _find_imports_of_file(index: CodeIndex, request: code.RefsRequest, below: st
 
 def _first_definitions(lookup: Lookup, limit: int, notes: list[str]) -> tuple[code.SymbolInfo, ...]:
     """Hundreds of classes may define a name: a note says how many are left out."""
-    found = lookup.symbol_infos()
-    if len(found) > limit:
-        notes.append(f"{quantity(len(found) - limit, 'more definition')} of the name; raise --limit to see them")
-    return tuple(found[:limit])
+    infos = lookup.symbol_infos()
+    if len(infos) > limit:
+        notes.append(f"{quantity(len(infos) - limit, 'more definition')} of the name; raise --limit to see them")
+    return tuple(infos[:limit])
 
 
 def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
     """One-letter aliases, which are not stored as uses, that files give to an imported name."""
     units = (index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
-    taken = ([one.alias for one in unit.imports_for(name) if name in one.names] for unit in units)
-    return [alias for aliases in taken for alias in aliases[:1] if len(alias) == 1]
+    first = (next((one.alias for one in unit.imports_for(name) if name in one.names), "") for unit in units)
+    return [alias for alias in first if len(alias) == 1]
 
 
 def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
-    proven = [use for symbol, definition in lookup.found.items() for use in _proven_uses(index, symbol, definition)]
-    key = ("uses", lookup.name, frozenset(lookup.found), lookup.outside_tests, frozenset(use.place for use in proven))
-    found: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
-    return found
+    proven = [use for symbol, definition in lookup.symbols.items() for use in _proven_uses(index, symbol, definition)]
+    key = ("uses", lookup.name, frozenset(lookup.symbols), lookup.outside_tests, frozenset(use.place for use in proven))
+    uses: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
+    return uses
 
 
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
@@ -431,7 +439,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     renaming = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
     taken = [one for file in renaming for one in _imports_of(index, index.unit(file.path), passing)]
     given = {one.alias for one in taken if one.reexport and one.names == ("default",)} - {"", lookup.name}
-    keys = {name for symbol in lookup.found for name in other_names(index, symbol)} - {
+    keys = {name for symbol in lookup.symbols for name in other_names(index, symbol)} - {
         lookup.name,
         "default",
         "exports",
@@ -442,15 +450,15 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     resolved = list(proven)
     settled = {use.place for use in proven}
     possible: list[Use] = []
-    owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.found}
-    is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.found.items())
+    owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
+    is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.symbols.items())
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
         for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in sorted(given | keys))):
             if (file.file_id, reference.line) in settled:
                 continue
-            symbol = next((one for one in resolution.symbols if one in lookup.found), None)
+            symbol = next((one for one in resolution.symbols if one in lookup.symbols), None)
             if symbol is None and reference.role == "call":  # `new Cart()` calls the constructor Cart.Cart
                 symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
             if symbol is not None:
@@ -461,7 +469,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 possible.append(Use(file, reference, None))
     resolved = _one_a_line([*resolved, *_find_called_values(index, lookup), *_find_by_convention(index, lookup)])
     possible = _one_a_line(possible, {use.place for use in resolved})
-    if lookup.found and all(_is_local(index, symbol, definition) for symbol, definition in lookup.found.items()):
+    if lookup.symbols and all(_is_local(index, symbol, definition) for symbol, definition in lookup.symbols.items()):
         possible = []
     return FoundUses(
         uses=(*resolved, *(() if lookup.others else possible)),
@@ -480,20 +488,20 @@ def _is_called(index: CodeIndex, field: SymbolId) -> bool:
 def _may_mean(lookup: Lookup, file: FileFacts, use: Reference) -> bool:
     """Whether one of the definitions can be used like this: fields are not called, and only `::` names a method."""
     rules, is_call = file.rules.names, use.role == "call"
-    if not lookup.found or not use.receiver or not rules.split_members or (rules.calls == "reference" and not is_call):
+    if not lookup.symbols or not use.receiver or not rules.split_members:
         return True
-    return any(one.is_type or one.is_function == is_call for one in lookup.found.values())
+    may_be_named = rules.calls == "reference" and not is_call
+    return may_be_named or any(one.is_type or one.is_function == is_call for one in lookup.symbols.values())
 
 
 def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
     """Calls of values that run a method without naming it: `find_topics(…)` runs `invoke` of what it holds."""
-    for symbol in lookup.found:
+    for symbol in lookup.symbols:
         facts, owner = index.graph.files[symbol.path], symbol.owner
         if lookup.name != facts.rules.names.called_as or not owner.qualified:
             continue
         type_name = owner.qualified.rpartition(".")[2]
-        ids = [one for one in _candidate_ids(index, type_name) if one in index.by_id]
-        files = [file for one in ids if (file := index.by_id[one]).language == facts.language]
+        files = [file for file in _files_naming(index, type_name) if file.language == facts.language]
         index.read_uses([file.file_id for file in files])
         for unit in (index.unit(file.path) for file in files):
             for name in sorted(index.bindings(unit).names_holding(type_name)):
@@ -505,7 +513,7 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
 def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
     """Where Rails finds a class without its name, `belongs_to :cart`, `resources :carts`, or Blade, `<x-cart>`; and
     where a route names an action: `carts#show`."""
-    for symbol, definition in lookup.found.items():
+    for symbol, definition in lookup.symbols.items():
         facts = index.graph.files[symbol.path]
         rules = facts.rules
         is_class = definition.kind == "class" and symbol.qualified in facts.exports
@@ -513,11 +521,11 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
         is_found = (rules.imports.whole_names or rules.imports.full_names) and (is_class or is_action)
         for edge in index.graph.edges_to(symbol.path) if is_found else ():
             unit = index.unit(edge.source)
-            for one in _imports_of(index, unit, (symbol.path,)):
-                if is_action and one.module.partition("#")[2] != definition.name:
+            for written in _imports_of(index, unit, (symbol.path,)):
+                if is_action and written.module.partition("#")[2] != definition.name:
                     continue
-                is_only = len(index.outcome(unit.facts, one).targets) == 1
-                use = Reference(lookup.name, one.line, "use", _definition_around(unit, one.line))
+                is_only = len(index.outcome(unit.facts, written).targets) == 1
+                use = Reference(lookup.name, written.line, "use", _definition_around(unit, written.line))
                 yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
 
 
@@ -539,7 +547,7 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
     A server also reports what may be meant: calls of an interface method that a type implements, the same key of
     another object. So unless scopes and types lead to the definition as well, the server is asked what the place means.
     """
-    found = []
+    uses = []
     for place in index.proofs.get(Question(USES, symbol.path, definition.start_line, definition.name)) or ():
         if place.path not in index.graph.files:
             continue
@@ -559,8 +567,8 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
         role = "call" if place.is_called(text) else "use"
         best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
         use = best or Reference(name, place.line, role, _definition_around(unit, place.line))
-        found.append(Use(unit.facts, use, symbol, "compiler"))
-    return found
+        uses.append(Use(unit.facts, use, symbol, "compiler"))
+    return uses
 
 
 def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId | None:
@@ -568,31 +576,30 @@ def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId |
     if place.target_path not in index.graph.files:
         return None
     unit = index.unit(place.target_path)
-    on_line = [one for one in unit.definitions if one.start_line == place.target_line]
+    on_line = [definition for definition in unit.definitions if definition.start_line == place.target_line]
     if not on_line:
         return None
-    meant = next((one for one in on_line if one.name == name), on_line[0])
+    meant = next((definition for definition in on_line if definition.name == name), on_line[0])
     return SymbolId(unit.facts.path, unit.without_namespace(meant.qualified))
 
 
 def _definition_around(unit: Unit, line: int) -> str:
     """The qualified name of the innermost type or function around a line."""
-    around = [
-        one for one in unit.definitions if one.start_line <= line <= one.end_line and (one.is_type or one.is_function)
-    ]
-    return max(around, key=lambda one: one.start_line).qualified if around else ""
+    around = (one for one in unit.definitions if one.start_line <= line <= one.end_line)
+    scopes = [one for one in around if one.is_type or one.is_function]
+    return max(scopes, key=lambda one: one.start_line).qualified if scopes else ""
 
 
 def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
     """The files of JavaScript whose default export one of some definitions is: those who import it name it."""
 
-    own = {symbol for symbol, one in lookup.found.items() if is_default_export(index, symbol, one)}
+    defaults = {symbol for symbol, definition in lookup.symbols.items() if is_default_export(index, symbol, definition)}
 
     def pass_on(path: str) -> list[str]:
         users = [edge.source for edge in index.graph.edges_to(path)]
-        return [one for one in users if not own.isdisjoint(resolve_export(index, one, "default"))]
+        return [user for user in users if not defaults.isdisjoint(resolve_export(index, user, "default"))]
 
-    return frozenset(reachable([symbol.path for symbol in own], pass_on))
+    return frozenset(reachable([symbol.path for symbol in defaults], pass_on))
 
 
 def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
@@ -612,9 +619,9 @@ def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Im
     if not paths:
         return []
     text, given = index.uses(unit.facts.file_id), index.resolver.of(unit.facts).given(unit.facts)
-    written = [*unit.imports, *(one for name, one in given.items() if name in text)]
-    outcomes = [(one, index.outcome(unit.facts, one)) for one in written]
-    return [one for one, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
+    imports = [*unit.imports, *(written for name, written in given.items() if name in text)]
+    outcomes = [(written, index.outcome(unit.facts, written)) for written in imports]
+    return [written for written, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
 
 
 def is_default_export(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
@@ -665,20 +672,20 @@ def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Reso
         "macro": rf"\b{name}!",
         "block": rf"\b{name}\s*\{{",
         "element": rf"(?<![\w$)\]])<(?:{written}|{kebab_case(use.name)})(?![\w$.-])",
+        "reference": rf"::{name}\b",
     }
-    marks["reference"] = rf"::{name}\b"
     is_called = re.search(marks[rules.calls], index.lines(unit.facts.file_id).get(use.line, "")) is not None
     return replace(use, role="call") if is_called else use
 
 
 def _one_a_line(uses: Sequence[Use], taken: Collection[tuple[int, int]] = ()) -> list[Use]:
     """A line with a name twice is one use, a call if one of them is; `import a as b` has both names."""
-    found: dict[tuple[int, int], Use] = {}
+    by_place: dict[tuple[int, int], Use] = {}
     for use in uses:
-        known = found.get(use.place)
-        if use.place not in taken and (known is None or known.reference.role != "call" == use.reference.role):
-            found[use.place] = use
-    return list(found.values())
+        first = by_place.get(use.place)
+        if use.place not in taken and (first is None or first.reference.role != "call" == use.reference.role):
+            by_place[use.place] = use
+    return list(by_place.values())
 
 
 def _is_code(file: FileFacts | CodeFile) -> bool:
@@ -691,7 +698,7 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
     """Code with the name, in a language without syntax support or in a file that took too long to parse, or XML that
     names a type: views of Android, pages of XAML and beans of Spring do."""
     name, lines = lookup.name, index.lines(file.file_id)
-    if file.language == "xml" and any(one.is_type for one in lookup.found.values()):
+    if file.language == "xml" and any(one.is_type for one in lookup.symbols.values()):
         return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
@@ -708,23 +715,22 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
 
 def _candidates(index: CodeIndex, lookup: Lookup) -> list[FileFacts]:
     """Files with the name, in a language that can mean it: in another language it is another name."""
-    families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.found}
-    known = (index.by_id[file_id] for file_id in _candidate_ids(index, lookup.name) if file_id in index.by_id)
-    known = (file for file in known if not (lookup.outside_tests and file.is_test))
+    families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.symbols}
+    files = [file for file in _files_naming(index, lookup.name) if not (lookup.outside_tests and file.is_test)]
 
     def can_mean(language: str) -> bool:
         is_known = language in GRAMMARS or get_language(language).family  # what else a file of it can use
         return not families or not is_known or language_family(language) in families
 
-    return [file for file in sorted(known, key=lambda file: file.path) if can_mean(file.language)]
+    return [file for file in sorted(files, key=lambda file: file.path) if can_mean(file.language)]
 
 
-def _candidate_ids(index: CodeIndex, name: str) -> list[int]:
+def _files_naming(index: CodeIndex, name: str) -> list[FileFacts]:
     """Files that may use a name: those with its index term."""
     terms = [identifier_terms(part)[-1] for part in identifiers(name) if identifier_terms(part)]
     if not terms:  # a name that is not in the keyword index: too long, or made of signs
-        return list(index.by_id)
-    return index.facts.files_with(terms)
+        return list(index.by_id.values())
+    return [index.by_id[file_id] for file_id in index.facts.files_with(terms) if file_id in index.by_id]
 
 
 def _is_local(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
@@ -739,12 +745,12 @@ def _is_local(index: CodeIndex, symbol: SymbolId, definition: Definition) -> boo
 
 def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.Usage, ...]:
     """Uses with their lines and edges, which only the shown ones need."""
-    only = next(iter(lookup.found.values()), None)
-    found = []
+    only = next(iter(lookup.symbols.values()), None)
+    shown = []
     for use in uses:
-        reference, meant = use.reference, lookup.found[use.symbol] if use.symbol else only
+        reference, meant = use.reference, lookup.symbols[use.symbol] if use.symbol else only
         text = index.lines(use.file.file_id).get(reference.line, "")
-        found.append(
+        shown.append(
             code.Usage(
                 file=use.file.path,
                 line=reference.line,
@@ -755,7 +761,7 @@ def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.
                 definition=str(use.symbol) if use.symbol else "",
             )
         )
-    return tuple(found)
+    return tuple(shown)
 
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
@@ -802,7 +808,9 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     lookup = _narrow(look_up_defined(index, request.name), below)
     upward = _follow(index, lookup, request.depth, incoming=True) or _passed_on(index, lookup)
     downward = _follow(index, lookup, request.depth, incoming=False)
-    related = [edge for symbol, definition in lookup.found.items() for edge in _find_related(index, symbol, definition)]
+    related = [
+        edge for symbol, definition in lookup.symbols.items() for edge in _find_related(index, symbol, definition)
+    ]
     notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
     if not upward and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
@@ -826,24 +834,23 @@ def _may_be_called_by_framework(index: CodeIndex, lookup: Lookup) -> bool:
     return any(
         (definition.is_function or definition.kind == "class")
         and is_registered(index, index.graph.files[symbol.path].file_id, definition.start_line)
-        for symbol, definition in lookup.found.items()
+        for symbol, definition in lookup.symbols.items()
     )
 
 
 def _templates_naming(index: CodeIndex, name: str) -> list[str]:
     """Templates and pages with a name in their text, and code in languages that cannot be read."""
-    files = (index.by_id[file_id] for file_id in _candidate_ids(index, name) if file_id in index.by_id)
-    unread = [one for one in files if one.language and one.language not in GRAMMARS]
-    unread = [one for one in unread if get_language(one.language).kind is not FileKind.CONFIG]
-    unread = [one for one in unread if get_language(one.language).markup is None and one.language not in STYLESHEETS]
-    return [one.path for one in unread if index.lines(one.file_id).mention(name)]
+    files = (file for file in _files_naming(index, name) if file.language and file.language not in GRAMMARS)
+    languages = ((file, get_language(file.language)) for file in files if file.language not in STYLESHEETS)
+    unread = (file for file, one in languages if one.kind is not FileKind.CONFIG and one.markup is None)
+    return [file.path for file in unread if index.lines(file.file_id).mention(name)]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
     """How many calls in a definition have a name defined here, but an unknown target."""
     return sum(
-        use.role == "call" and one.possible and not one.symbols and bool(index.files_defining(use.name))
-        for use, one in _uses_inside(index, symbol, definition, _proven_calls(index, symbol, definition))
+        use.role == "call" and resolution.possible and not resolution.symbols and bool(index.files_defining(use.name))
+        for use, resolution in _uses_inside(index, symbol, definition, _proven_calls(index, symbol, definition))
     )
 
 
@@ -875,7 +882,7 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
     for _ in range(depth):
         reached: list[code.CodeEdge] = []
         for current in border:
-            seen.update(map(str, current.found))
+            seen.update(map(str, current.symbols))
             if incoming:
                 reached += [*callers(index, current), *dispatched_callers(index, current)]
             else:
@@ -890,7 +897,7 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
 def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None) -> list[code.CodeEdge]:
     """`overriding`: a type that overrides the method, to keep only calls that may reach it."""
     edges: dict[tuple[str, str], code.CodeEdge] = {}
-    only = str(next(iter(lookup.found))) if len(lookup.found) == 1 else lookup.name
+    only = str(next(iter(lookup.symbols))) if len(lookup.symbols) == 1 else lookup.name
     called = [use for use in find_uses(index, lookup).uses if use.reference.role == "call"]
     if overriding is not None:
         called = [use for use in called if _may_reach(index, use, overriding)]
@@ -898,7 +905,7 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
         if usage.edge == "CALLS":
             edge = _used_edge(usage, usage.definition or only, "CALLS")
             edges.setdefault((edge.source, edge.target), edge)
-    if only != lookup.name and any(_is_run_by_type(index, symbol) for symbol in lookup.found):
+    if only != lookup.name and any(_is_run_by_type(index, symbol) for symbol in lookup.symbols):
         owner = replace(look_up(index, only.rpartition(".")[0]), outside_tests=lookup.outside_tests)
         for edge in callers(index, owner):
             edges.setdefault((edge.source, only), replace(edge, target=only))
@@ -947,7 +954,7 @@ def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
 
 def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Where a function is named without being called: handed to a framework, a registry or another function."""
-    functions = {symbol for symbol, definition in lookup.found.items() if definition.is_function}
+    functions = {symbol for symbol, definition in lookup.symbols.items() if definition.is_function}
     named = [use for use in find_uses(index, lookup).uses if use.reference.role != "call" and use.symbol in functions]
     edges = {
         (use.file, use.within): _used_edge(use, use.definition, "REFERENCES")
@@ -960,22 +967,22 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
     overriding = [
-        (one, base) for one, definition in lookup.found.items() for base in _overridden(index, one, definition)
+        (one, base) for one, definition in lookup.symbols.items() for base in _overridden(index, one, definition)
     ]
-    known = {edge.source for edge in callers(index, lookup)} if overriding else set()
+    sources = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
         for symbol, base in overriding
         for called in [replace(look_up(index, str(base)), outside_tests=lookup.outside_tests)]
         for edge in callers(index, called, symbol.owner)
-        if edge.source not in known and edge.confidence != "syntactic"
+        if edge.source not in sources and edge.confidence != "syntactic"
     ]
 
 
 def _find_inherited(index: CodeIndex, lookup: Lookup) -> list[SymbolId]:
     """What some definitions override or implement, unless it is one of them."""
-    every = (base for symbol, one in lookup.found.items() for base in _overridden(index, symbol, one))
-    return [base for base in dict.fromkeys(every) if base not in lookup.found]
+    every = (base for symbol, definition in lookup.symbols.items() for base in _overridden(index, symbol, definition))
+    return [base for base in dict.fromkeys(every) if base not in lookup.symbols]
 
 
 def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
@@ -1034,10 +1041,10 @@ class Caller(Struct, frozen=True):
 def near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, ...]:
     """The callers of a definition in its own file and in its most important importers, tests excluded. Resolved ones
     first, then by number of calls. Few files are read, since a search waits for this."""
-    found: tuple[Caller, ...] = index.answers.once(
+    calls: tuple[Caller, ...] = index.answers.once(
         ("callers", path, qualified), lambda: _near_callers(index, path, qualified)
     )
-    return found
+    return calls
 
 
 def _near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, ...]:
@@ -1048,7 +1055,7 @@ def _near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, 
     definition = index.definition(symbol)
     if definition is None:
         return ()
-    meant = look_up(index, str(symbol)).found.keys() if unit.facts.rules.imports.headers else {symbol}
+    meant = look_up(index, str(symbol)).symbols.keys() if unit.facts.rules.imports.headers else {symbol}
     paths = dict.fromkeys((path, *(one.path for one in meant)))
     importing = (edge.source for one in paths for edge in index.graph.edges_to(one))
     files = (index.graph.files[one] for one in dict.fromkeys((*paths, *importing)))
