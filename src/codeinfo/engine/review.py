@@ -129,8 +129,6 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
-    rough = "many lines: all between the first and the last change count as changed"
-    notes += [f"{one.path}: {rough}" for one in changes if one.is_rough]
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes

@@ -23,7 +23,6 @@ from codeinfo.languages.model import is_marked_test
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
-MOST_COMPARED = 50_000  # lines between the first and the last change of one file
 PRECISELY_COMPARED = 2_000  # lines; among more of them, frequent ones such as `}` are no anchors: it would take seconds
 MOST_NAMED = 6  # functions in one finding
 RENAMED_AT = 0.8  # share of text that a removed and a new function have in common…
@@ -41,7 +40,6 @@ class Difference(Struct, frozen=True):
     removed: frozenset[int]  # lines of the old version
     dropped: frozenset[int]  # the removed lines that nothing replaces
     near: frozenset[int]  # lines of the old version around those added
-    is_rough: bool = False  # too much to compare: what is between the first and the last change counts as changed
 
 
 def compare(path: str, before: str | None, after: str | None) -> Difference:
@@ -58,17 +56,15 @@ def _compare(path: str, state: str, old: Sequence[tuple[int, str]], new: Sequenc
     same = _count_alike(*texts)
     rest = _count_alike(*(text[same:][::-1] for text in texts))
     left, right = (text[same : len(text) - rest] for text in texts)
-    is_rough = max(len(left), len(right)) > MOST_COMPARED
     matcher = difflib.SequenceMatcher(None, left, right, autojunk=max(len(left), len(right)) > PRECISELY_COMPARED)
-    blocks = [("replace", 0, len(left), 0, len(right))] if is_rough else matcher.get_opcodes()
-    for tag, *bounds in blocks:
+    for tag, *bounds in matcher.get_opcodes():
         if tag != "equal":
             start, end, new_start, new_end = (at + same for at in bounds)
             removed.update(numbers[0][start:end])
             added.update(numbers[1][new_start:new_end])
             dropped.update(numbers[0][start:end] if new_start == new_end else ())
             near.update(numbers[0][max(start - NEAR_LINES, 0) : start + NEAR_LINES])
-    return Difference(path, state, frozenset(added), frozenset(removed), frozenset(dropped), frozenset(near), is_rough)
+    return Difference(path, state, frozenset(added), frozenset(removed), frozenset(dropped), frozenset(near))
 
 
 def _count_alike(old: Sequence[str], new: Sequence[str]) -> int:
@@ -219,9 +215,6 @@ class Revision(Struct, frozen=True, dict=True):
 
     def added_lines(self) -> list[tuple[int, str]]:
         return [pair for pair in enumerate(self.after.lines, 1) if pair[0] in self.change.added]
-
-    def removed_code(self) -> list[tuple[int, str]]:
-        return [pair for pair in enumerate(self.before.lines, 1) if pair[0] in self.code.removed]
 
 
 def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
@@ -382,8 +375,8 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         }
         removed = [
             (number, line)
-            for number, line in revision.removed_code()
-            if number not in elsewhere and strip_names(line) not in remaining
+            for number, line in enumerate(revision.before.lines, 1)
+            if number in revision.code.removed and number not in elsewhere and strip_names(line) not in remaining
             if not (_FAILING.search(line) and _strip_spaces(_LITERAL.sub("", line)) in reworded)
         ]
         expected = [(number, line.strip()) for number, line in removed if _is_expectation(line)]
@@ -421,7 +414,15 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for revision in revisions
         if revision.is_product
     }
-    inline = {revision.path: _find_inline_tests(revision) for revision in revisions}
+    inline = {  # functions in a test module, or right below an attribute that marks a test
+        revision.path: {
+            one.qualified
+            for lines in [dict(enumerate(revision.after.lines, 1))]
+            for one in revision.after.definitions
+            if is_marked_test(lines, one.qualified, one.start_line)
+        }
+        for revision in revisions
+    }
     is_tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
         not inline[path].isdisjoint(lines) for path, lines in touched.items()
     )
@@ -521,13 +522,6 @@ def _text_without_name(lines: Sequence[str], one: Definition) -> str:
     return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
 
 
-def _find_inline_tests(revision: Revision) -> set[str]:
-    """The functions of a new version in a test module, or right below an attribute that marks a test."""
-    lines = dict(enumerate(revision.after.lines, 1))
-    tests = (one for one in revision.after.definitions if is_marked_test(lines, one.qualified, one.start_line))
-    return {one.qualified for one in tests}
-
-
 def new_dependencies(
     before: Collection[Dependency],
     after: Collection[Dependency],
@@ -558,7 +552,9 @@ def new_dependencies(
     declared = {package_of(one.name): one.name in names_before for one in after}
     for module, place in imported:
         package = package_of(module)
-        if package and package not in used_elsewhere and not _is_standard(module) and declared.get(package, True):
+        first = re.split(r"[./:\\]", module)[0]
+        is_standard = module.startswith("node:") or first in sys.stdlib_module_names or first.lower() in _STANDARD
+        if package and package not in used_elsewhere and not is_standard and declared.get(package, True):
             # Elsewhere modules have other names than the packages that bring them.
             is_missing = package not in declared and place.rpartition(":")[0].endswith(_SCRIPTS)
             what = "is imported, and no manifest names it" if is_missing else "is imported for the first time"
@@ -602,11 +598,6 @@ _STANDARD = frozenset(
     system
     """.split()
 )
-
-
-def _is_standard(module: str) -> bool:
-    first = re.split(r"[./:\\]", module)[0]
-    return module.startswith("node:") or first in sys.stdlib_module_names or first.lower() in _STANDARD
 
 
 _FORBIDDING = re.compile(

@@ -621,16 +621,13 @@ def _reason(body: str) -> str:
     """The first paragraph of prose in a message's body: no trailers, lists of commits, headings or numbers."""
     for paragraph in _COMMENT.sub("", body).replace("\r", "").strip().split("\n\n"):
         lines = [line.strip() for line in paragraph.splitlines() if line.strip()]
-        text = " ".join(line.lstrip("*-+ ") for line in lines if not _is_formal(line))
+        plain = (line for line in lines if not _TRAILER.match(line) and not _POINTER.fullmatch(line))
+        text = " ".join(line.lstrip("*-+ ") for line in plain if not line.startswith(("#", "---", "```", "|", ">")))
         bullets = sum(line.startswith(_BULLETS) for line in lines)
         # A long bullet may be prose; short ones are the subjects of squashed commits.
         if bullets <= 1 and len(text) > (_LONG_BULLET if bullets else _SHORTEST_PROSE) and " " in text:
             return text if len(text) <= _REASON_CHARS else text[:_REASON_CHARS].rpartition(" ")[0] + " …"
     return ""
-
-
-def _is_formal(line: str) -> bool:
-    return bool(_TRAILER.match(line) or _POINTER.fullmatch(line) or line.startswith(("#", "---", "```", "|", ">")))
 
 
 def _scope_of(files: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from posixpath import commonpath
 
 from msgspec import Struct, field
@@ -139,7 +139,8 @@ def analyse(
         where = {
             position: paths
             for position, paths in uses_by_detector(inside).items()
-            if _is_possible(detectors[position], declared if detectors[position].category == TESTING else shipped)
+            for packages in [declared if detectors[position].category == TESTING else shipped]
+            if not detectors[position].packages or any(_normal(one) in packages for one in detectors[position].packages)
         }
         area_patterns = _patterns(detectors, where, area, history, inside)
         patterns += area_patterns
@@ -158,10 +159,6 @@ def _by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str
         language = detector_language(file.language)
         by_area.setdefault((areas.of(path, language), language), {})[path] = file
     return by_area
-
-
-def _is_possible(detector: Detector, packages: Collection[str]) -> bool:
-    return not detector.packages or any(_normal(package) in packages for package in detector.packages)
 
 
 def uses_by_detector(files: Mapping[str, FileUses]) -> dict[int, dict[str, Sequence[int]]]:
@@ -327,13 +324,14 @@ def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> 
     advised = []
     for detector, one in answers:
         successor = better[one.name]
+        most_of_others = max((other.files for _, other in answers if other is not one), default=0)
         guidance = ""
         if successor and LEAST_SHARE <= one.adoption < PREFER_AT and LEAST_FILES <= one.files < successor.files:
             guidance = "avoid"
         elif (
             _is_backed(detector, one, people)
             and not successor
-            and (_leads(one, answers) or one.name in taking)
+            and (one.name in taking or (one.adoption >= PREFER_AT and one.files > most_of_others))
             and (detector.modern or not is_overtaken)
         ):
             guidance = "use" if one.adoption >= USE_AT else "prefer"
@@ -341,10 +339,6 @@ def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> 
         instead = successor.name if successor and guidance else ""
         advised.append(replace(one, trend=momentum, guidance=guidance, instead=instead))
     return advised
-
-
-def _leads(one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]]) -> bool:
-    return one.adoption >= PREFER_AT and all(other.files < one.files for _, other in answers if other is not one)
 
 
 def _is_backed(detector: Detector, one: PatternUse, people: int) -> bool:
