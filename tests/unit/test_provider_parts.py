@@ -91,12 +91,12 @@ def test_key_files(tmp_path: Path) -> None:
 
 def test_addresses_are_shown_without_credentials() -> None:
     target = parse_target("https://user:hush-hush@example.org:8443/api/v1/?token=abc#x")
-    assert target.shown == "https://example.org:8443/api/v1"
+    assert target.address == "https://example.org:8443/api/v1"
     assert target.url("/models") == "/api/v1/models?token=abc"
     assert "hush" not in repr(target)
     assert "abc" not in repr(target)
-    assert parse_target("http://localhost:1234").shown == "http://localhost:1234/v1"
-    assert parse_target("http://[::1]:8080/v1").shown == "http://[::1]:8080/v1"
+    assert parse_target("http://localhost:1234").address == "http://localhost:1234/v1"
+    assert parse_target("http://[::1]:8080/v1").address == "http://[::1]:8080/v1"
     for wrong in (
         "",
         "localhost:1234",

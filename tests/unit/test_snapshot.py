@@ -247,7 +247,7 @@ def test_what_a_merge_leaves_free_is_given_back(tmp_path: Path, monkeypatch: pyt
         store.apply([file], (), ())
     store.finish({})
     with store._connections.reading() as db:
-        assert database.one(db, "SELECT count(*) FROM segments") == (1,)
-        assert database.one(db, "PRAGMA freelist_count")[0] * 4 <= database.one(db, "PRAGMA page_count")[0]
+        assert database.only_row(db, "SELECT count(*) FROM segments") == (1,)
+        assert database.only_row(db, "PRAGMA freelist_count")[0] * 4 <= database.only_row(db, "PRAGMA page_count")[0]
     with store.snapshot() as view:
         assert set(view.postings(["word3x7"])) == {"word3x7"}

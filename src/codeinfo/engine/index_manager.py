@@ -36,7 +36,7 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone
 if TYPE_CHECKING:
     from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.channels import CommitIndex
-    from codeinfo.team.store import Reached, TeamStore, TeamTree
+    from codeinfo.team.store import TeamStore, TeamTree, TreeGeneration
 
 
 def team_cache(config: Config) -> Path:
@@ -172,7 +172,7 @@ class IndexManager:
         self.open_store: SqliteStore | None = None  # which may no longer be the live one: `live_store` looks
         self._lock = threading.RLock()  # guards which store is open
         self.pulling = threading.Lock()  # one thread refreshes the copy for all
-        self._confirmed: tuple[float, Reached] | None = None
+        self._confirmed: tuple[float, TreeGeneration] | None = None
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None, str] | None = None
         self.seen: Seen | None = None  # by the last refresh in this process
 
@@ -225,7 +225,7 @@ class IndexManager:
             return self.source.recipe
         return recipe_of(self.config, self.own_embedder, self.source.versions)
 
-    def confirm(self, reached: Reached | None) -> None:
+    def confirm(self, reached: TreeGeneration | None) -> None:
         """Record that the team has this generation now, so that a refresh need not ask; None: it may have changed."""
         self._confirmed = (time.monotonic(), reached) if reached is not None else None
 

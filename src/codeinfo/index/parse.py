@@ -320,7 +320,7 @@ def _find_called(search: str, code: str) -> Iterator[Import]:
 def bound_rows(matches: Scan, source: Source, within: Sequence[int]) -> list[str]:
     """What names are bound to, one row each, see `graph/uses.py`."""
     rows = []
-    for binding in matches.bound:
+    for binding in matches.bindings:
         line = source.line_of(binding.offset)
         end = source.line_of(binding.end) if binding.end >= 0 else ""
         rows.append(f"{line}\t{end}\t{within[line - 1]}\t{binding.name}\t{binding.mark}{binding.text}")
@@ -343,7 +343,7 @@ def quoted_names(matches: Scan, source: Source, named: re.Pattern[str] | None) -
     for start, end in matches.strings if named is not None else ():
         if named is not None and named.fullmatch(source.text, start, end):
             yield source.line_of(start), f"{LITERAL}|.{source.text[start:end].lstrip(':').replace('::', '.')}"
-    yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in matches.listed)
+    yield from ((source.line_of(start), f"{LITERAL}|.{source.text[start:end]}") for start, end in matches.export_names)
     for mark, named_there in ((MENTIONED, matches.members), (LITERAL, matches.paths)):
         for start, name in named_there:
             if name.replace(".", "").isidentifier():
@@ -403,7 +403,7 @@ class _SymbolReader:
         self.open: list[tuple[int, int]] = []  # (end offset, position in symbols)
         self.docs = dict(matches.docs)
         self.overloads = {
-            bound.offset for bound in matches.bound if bound.name == "@" and _OVERLOAD.fullmatch(bound.text)
+            binding.offset for binding in matches.bindings if binding.name == "@" and _OVERLOAD.fullmatch(binding.text)
         }
         self.comment_ending = self._comments_by_last_line(matches)
         names = [source.text[start:end] for start, end in matches.exports]

@@ -126,7 +126,7 @@ class Candidate(NamedTuple):
     captures: dict[str, list[Node]]
 
 
-class Bound(NamedTuple):
+class Binding(NamedTuple):
     """A name that code binds: a variable, a field, what a function returns. `mark` says what `text` is, see
     `graph/uses.py`; `offset` is the position of the name, `end` the end of its block, -1 for its scope's."""
 
@@ -145,11 +145,11 @@ class Scan(Struct):
     exports: Spans = field(default_factory=list)
     members: list[tuple[int, str]] = field(default_factory=list)  # `setattr(cart, "total", 1)`: offset, `cart.total`
     paths: list[tuple[int, str]] = field(default_factory=list)  # `get_model("shop", "Cart")`: offset, `shop.Cart`
-    listed: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
+    export_names: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
     shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
     quoted: set[int] = field(default_factory=set)  # where strings begin that are types
-    bound: list[Bound] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
     candidates: list[Candidate] = field(default_factory=list)
     has_errors: bool = False  # the grammar could not parse all of it
 
@@ -168,7 +168,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "string": result.strings,
         "import": result.imports,
         "exports": result.exports,
-        "listed": result.listed,
+        "listed": result.export_names,
     }
     owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by position
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):
@@ -302,7 +302,7 @@ def _add_bound(result: Scan, source: Source, captures: dict[str, list[Node]]) ->
         text = f"{text}.{source.node_text(key[0]) if key else name}"
     if name.startswith(_OWNERS):
         name = f"this.{_OWNER.sub('', name)}"
-    result.bound.append(Bound(start, end, name, mark if text else "", text))
+    result.bindings.append(Binding(start, end, name, mark if text else "", text))
 
 
 def _add_special(result: Scan, source: Source, role: str, captures: dict[str, list[Node]]) -> None:
@@ -317,12 +317,12 @@ def _add_special(result: Scan, source: Source, role: str, captures: dict[str, li
         name, text = text, ""
     elif role == "bind.field":  # a parameter that is also a field
         written = _short_text(source, captures["bind.type"])
-        result.bound.append(Bound(start, -1, text, mark, written))
+        result.bindings.append(Binding(start, -1, text, mark, written))
         name, text = f"this.{text.lstrip('$')}", written
     elif role == "decorator" and "decorated" in captures:
         start, _ = source.span(captures["decorated"][0])
     if name and (text or mark == "!") and (mark != "=" or text[:1] not in _QUOTES):
-        result.bound.append(Bound(start, -1, name, mark, text))
+        result.bindings.append(Binding(start, -1, name, mark, text))
 
 
 def _short_text(source: Source, nodes: Sequence[Node]) -> str:

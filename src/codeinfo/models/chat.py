@@ -136,7 +136,7 @@ def _deltas(
         if fault.kind is Kind.BROKEN:
             fault.kind = Kind.SILENCED
         if not builder.begun:
-            raise provider_error(fault, role="LLM", where=connection.target.shown, model=endpoint.model) from fault
+            raise provider_error(fault, role="LLM", where=connection.target.address, model=endpoint.model) from fault
         yield builder.cut()
     finally:
         connection.close()
@@ -315,7 +315,7 @@ def discover(ports: Mapping[str, int] = LOCAL_PORTS, seconds: float = 1.0) -> tu
 
 def look(name: str, base_url: str, key: Key | None, limits: Limits) -> Provider:
     """Probe one address, configured or guessed, and list its models; a failure is a state, not an error."""
-    address = parse_target(base_url).shown
+    address = parse_target(base_url).address
     try:
         models = list_models(base_url, key, limits)
     except ProviderError as error:
@@ -330,7 +330,7 @@ def list_models(base_url: str, key: Key | None, limits: Limits) -> tuple[str, ..
         connection.get("/models")
         return _names(connection.read_json(_LARGEST_LIST))
     except Fault as fault:
-        raise provider_error(fault, role="LLM", where=target.shown, model="") from fault
+        raise provider_error(fault, role="LLM", where=target.address, model="") from fault
     finally:
         connection.close()
 
@@ -410,7 +410,9 @@ def list_providers(config: Config) -> ProviderList:
         try:
             configured = look(CONFIGURED, config.llm.base_url, _key(config), _limits(config, 10))
         except UsageError as error:
-            configured = Provider(CONFIGURED, parse_target(config.llm.base_url).shown, "LLM_NO_KEY", detail=str(error))
+            configured = Provider(
+                CONFIGURED, parse_target(config.llm.base_url).address, "LLM_NO_KEY", detail=str(error)
+            )
         probed.insert(0, replace(configured, configured=True))
     providers = [replace(provider, models=chat_models(provider.models)) for provider in probed]
     notes = [] if config.llm.discover else ["local ports are not tried (llm.discover is off)"]

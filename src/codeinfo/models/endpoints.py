@@ -278,18 +278,18 @@ _Result = TypeVar("_Result")
 
 
 class Target(Struct, frozen=True):
-    """A parsed base address. `shown` has neither credentials nor query, and is what errors and lists show."""
+    """A parsed base address. `address` has neither credentials nor query, and is what errors and lists show."""
 
     secure: bool
     host: str
     port: int
     path: str
-    shown: str
+    address: str
     query: str = ""
     basic: str = ""  # credentials from the address, encoded for the header
 
     def __repr__(self) -> str:
-        return f"Target({self.shown!r})"
+        return f"Target({self.address!r})"
 
     def url(self, path: str) -> str:
         return self.path + path + (f"?{self.query}" if self.query else "")
@@ -318,7 +318,7 @@ def parse_target(base_url: str, default_path: str = "/v1") -> Target:
         host=parts.hostname,
         port=port or (443 if parts.scheme == "https" else 80),
         path=path,
-        shown=f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}",
+        address=f"{parts.scheme}://{host}{f':{port}' if port else ''}{path}",
         query=parts.query,
         basic=basic,
     )
@@ -544,7 +544,7 @@ class EndpointClient:
             if fault.kind is Kind.UNAUTHORIZED and (name := self._endpoint.unset_key):
                 fault.kind = Kind.KEYLESS
                 fault.detail = f"the environment variable {name} is empty or unset; {fault.detail}"
-            where, model = self.target.shown, self._endpoint.model
+            where, model = self.target.address, self._endpoint.model
             raise provider_error(fault, role=self._role, where=where, model=model) from fault
         except BaseException:
             connection.close()

@@ -200,7 +200,7 @@ class EndpointReranker:
 
     @property
     def model_id(self) -> str:
-        return f"endpoint:{self._endpoint.model or self._client.target.shown}"
+        return f"endpoint:{self._endpoint.model or self._client.target.address}"
 
     def score(self, query: str, texts: Sequence[str]) -> list[float]:
         if not texts:

@@ -99,7 +99,7 @@ class Memo(Struct, array_like=True):
     """What a walk found by names, and everything it depends on. File states are never taken from it, only compared."""
 
     rules: str  # the settings and the code that decided
-    listed: str  # the digest of git's list; "" if the folders themselves were listed
+    digest: str  # of git's list; "" if the folders themselves were listed
     folders: dict[str, list[str]]  # the listed folders with their names, or those of git's list
     read: dict[str, bytes | None]  # contents of ignore files and the like
     skipped: list[Skip]
@@ -146,7 +146,7 @@ def _rules(settings: WalkSettings) -> str:
 
 def _is_listed_alike(root: str, memo: Memo) -> bool:
     """Whether each folder listed by a plain walk has the same names in it, and each file it read the same content."""
-    if memo.listed:
+    if memo.digest:
         return False
     try:
         same = all(_names_in(f"{root}/{folder}") == names for folder, names in memo.folders.items())
@@ -158,7 +158,7 @@ def _is_listed_alike(root: str, memo: Memo) -> bool:
 def _is_git_alike(root: str, memo: Memo, digest: str, read: Mapping[str, bytes | None]) -> bool:
     """Whether git lists the same paths, including our own files, and none leads through a link now."""
     return (
-        memo.listed == digest and memo.read == read and all(_is_folder(f"{root}/{folder}") for folder in memo.folders)
+        memo.digest == digest and memo.read == read and all(_is_folder(f"{root}/{folder}") for folder in memo.folders)
     )
 
 

@@ -34,7 +34,7 @@ class VectorsGone(Damage):
 
 # The errors that reading damaged rows may raise, besides what SQLite itself detects: another type, another length,
 # invalid UTF-8, or data that cannot be decompressed.
-ODD: tuple[type[Exception], ...] = (
+READ_ERRORS: tuple[type[Exception], ...] = (
     ValueError,
     TypeError,
     LookupError,
@@ -213,7 +213,7 @@ class Connections:
         try:
             db.execute(f"PRAGMA page_size = {_PAGE_BYTES}; PRAGMA journal_mode = WAL")
             with transaction(db):
-                if not one(db, "PRAGMA user_version")[0]:
+                if not only_row(db, "PRAGMA user_version")[0]:
                     db.execute(schema())
                     first_rows = f"INSERT INTO meta VALUES({OF_BUILD}, 'layout', '0'), ({OF_BUILD}, 'recipe', ?)"
                     db.execute(first_rows, (recipe,))
@@ -264,7 +264,7 @@ class Connections:
 
     def is_sparse(self) -> bool:
         with self.reading() as db:
-            (free,), (pages,) = one(db, "PRAGMA freelist_count"), one(db, "PRAGMA page_count")
+            (free,), (pages,) = only_row(db, "PRAGMA freelist_count"), only_row(db, "PRAGMA page_count")
         return bool(free * _PAGE_BYTES > _SPARSE_BYTES and free * 4 > pages)
 
     def vacuum(self) -> None:
@@ -284,7 +284,7 @@ class Connections:
             with translate_errors(self._path.parent):
                 try:
                     yield
-                except ODD as error:
+                except READ_ERRORS as error:
                     if problem := self._problem():
                         raise Damage(problem) from error
                     raise
@@ -322,7 +322,7 @@ class Connections:
 
     def _check(self, db: apsw.Connection) -> apsw.Connection:
         try:
-            version = one(db, "PRAGMA user_version")[0]
+            version = only_row(db, "PRAGMA user_version")[0]
             if version != SCHEMA_VERSION:
                 raise Damage(f"it has schema {version} instead of {SCHEMA_VERSION}")
             if self._is_cut():
@@ -365,7 +365,7 @@ def library_version() -> str:
     return f"{apsw.sqlite_lib_version()} (bundled with apsw {apsw.apsw_version()})"
 
 
-def one(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
+def only_row(db: apsw.Connection, query: str, values: tuple[Any, ...] = ()) -> tuple[Any, ...]:
     """The only row of a query. All rows are fetched, so that no statement stays open."""
     return db.execute(query, values).fetchall()[0]
 
@@ -393,7 +393,7 @@ class Version(NamedTuple):
 def is_whole(db: apsw.Connection, tree: int) -> bool:
     """Whether the tree has every file of its build, as most do: then nothing must be left out."""
     query = "SELECT (SELECT count(*) FROM files) = (SELECT count(*) FROM entries WHERE tree = ?)"
-    return bool(one(db, query, (tree,))[0])
+    return bool(only_row(db, query, (tree,))[0])
 
 
 @contextmanager

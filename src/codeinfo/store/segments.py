@@ -447,7 +447,7 @@ def collect(db: apsw.Connection, keep: Retention) -> None:
     released: list[Any] = db.execute(query).fetchall()
     if not released:
         return
-    stored = database.one(db, "SELECT total(row_count) FROM segments")[0]
+    stored = database.only_row(db, "SELECT total(row_count) FROM segments")[0]
     room = keep.share * (stored - sum(chunks or 0 for _, _, chunks, _ in released))
     oldest = time.time() - keep.days * 86_400
     expired = []
@@ -519,7 +519,7 @@ class Merge(Struct, frozen=True):
         parts = []
         for segment in self.segments:
             query = "SELECT row_count, vector_file, dimension, vector_checksum FROM segments WHERE id = ?"
-            count, vector_file, dimension, checksum = database.one(db, query, (segment,))
+            count, vector_file, dimension, checksum = database.only_row(db, query, (segment,))
             if not vector_file:
                 return []
             row_map = self.maps[segment]
@@ -531,7 +531,7 @@ class Merge(Struct, frozen=True):
 
 def plan_merge(db: apsw.Connection) -> Merge | None:
     # One long text instead of a row per file: five times as fast, and after one edit this is much of the work.
-    ids = database.one(db, "SELECT group_concat(id) FROM files")[0] or ""
+    ids = database.only_row(db, "SELECT group_concat(id) FROM files")[0] or ""
     live = np.sort(np.fromstring(ids, np.int32, sep=",")) if ids else np.zeros(0, np.int32)
     shapes, maps = {}, {}
     for segment, count, owners in db.execute("SELECT id, row_count, file_ids FROM segments ORDER BY id"):
@@ -554,7 +554,7 @@ def _insert_merged(db: apsw.Connection, plan: Merge, vectors: VectorFile) -> Non
     segments, maps, alive = plan.segments, plan.maps, plan.alive
     columns: tuple[list[bytes], list[bytes]] = ([], [])
     for segment in segments:
-        row = database.one(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
+        row = database.only_row(db, "SELECT file_ids, lengths FROM segments WHERE id = ?", (segment,))
         row_map = maps[segment]
         kinds: tuple[type[Any], ...] = (np.int32, np.float32)
         for column, data, kind in zip(columns, row, kinds, strict=True):

@@ -71,7 +71,7 @@ def _tree_files(db: apsw.Connection, tree: int) -> tuple[NDArray[np.int32], list
     files, of_tree = (_ALL_FILES, ()) if database.is_whole(db, tree) else (_TREE_FILES, (tree,))
     query = f"""SELECT coalesce(min(coalesce(same, 0)), 1), group_concat(id), group_concat(path, char(0)),
                 group_concat(language, char(0)), group_concat(kind, char(0)) FROM ({files})"""
-    all_same, ids, *texts = database.one(db, query, of_tree)
+    all_same, ids, *texts = database.only_row(db, query, of_tree)
     if not all_same:
         raise database.Damage("a tree lists a file that is not there")
     if ids is None:
@@ -125,7 +125,7 @@ class SqliteSnapshot:
         row_files: list[NDArray[np.int32]] = []
         lengths: list[NDArray[np.float32]] = []
         first_row = 0
-        mapped = database.one(self._db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
+        mapped = database.only_row(self._db, "SELECT coalesce(sum(row_count), 0) FROM segments")[0] <= _MAPPED_ROWS
         query = "SELECT id, row_count, file_ids, lengths, checksum, vector_file, dimension FROM segments ORDER BY id"
         for segment_id, count, owners, sizes, checksum, vector_file, dimension in self._db.execute(query):
             if rows_checksum(owners, sizes) != checksum:
@@ -384,7 +384,7 @@ def problem(db: apsw.Connection, folder: Path) -> str:
         return str(damage)
     except (apsw.Error, OSError) as error:
         return str(error)
-    except database.ODD as error:
+    except database.READ_ERRORS as error:
         return f"{type(error).__name__}: {error}"
     return ""
 
@@ -420,7 +420,7 @@ def _check_chunks(db: apsw.Connection) -> None:
         if len(database.read_chunks(db, file_id, path)) != count:
             raise database.Damage(f"{path} has lost chunks")
         blocks += -(-count // database.CHUNKS_PER_BLOCK)
-    if database.one(db, "SELECT count(*) FROM chunks")[0] != blocks:
+    if database.only_row(db, "SELECT count(*) FROM chunks")[0] != blocks:
         raise database.Damage("there are chunks of no file")
 
 

@@ -346,7 +346,7 @@ class SqliteStore:
                     SELECT total(iif(id IN theirs AND id NOT IN used, chunk_count, 0)),
                     total(iif(id IN used, chunk_count, 0)) FROM files"""
         with self._connections.reading() as db:
-            alone, used = database.one(db, query, (json.dumps(revisions),))
+            alone, used = database.only_row(db, query, (json.dumps(revisions),))
         return float(alone / max(used, 1))
 
     def compact(self) -> None:
@@ -361,7 +361,7 @@ class SqliteStore:
                     SELECT total(iif(id IN here AND id IN there, chunk_count, 0)),
                     total(iif(id IN here OR id IN there, 0, chunk_count)) FROM files"""
         with self._connections.reading() as db:
-            shared, unused = database.one(db, query, (self._tree,))
+            shared, unused = database.only_row(db, query, (self._tree,))
         return int(shared), int(unused)
 
     def _merge_once(self) -> bool:
@@ -494,7 +494,7 @@ class SqliteCodeFacts:
         return sorted(matching)
 
     def lines(self, file_id: int) -> FileLines:
-        (path,) = database.one(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
+        (path,) = database.only_row(self._db, "SELECT path FROM files WHERE id = ?", (file_id,))
         chunks = sorted(database.read_chunks(self._db, file_id, path), key=attrgetter("start_line"))
         return FileLines((chunk.start_line, chunk.text) for chunk in chunks)
 

@@ -70,11 +70,11 @@ class TreeRow(Struct, frozen=True):
     token: str | None
 
     @property
-    def reached(self) -> Reached:
-        return Reached(self.name, self.id, self.generation, self.token or "")
+    def reached(self) -> TreeGeneration:
+        return TreeGeneration(self.name, self.id, self.generation, self.token or "")
 
 
-class Reached(Struct, frozen=True, array_like=True):
+class TreeGeneration(Struct, frozen=True, array_like=True):
     """A generation of a tree, by a unique name."""
 
     name: str
@@ -415,7 +415,7 @@ class TeamStore(SqliteStore):
         self._commits = commits
         self._rewrite = rewrite
         self._family = ""
-        self._next: Reached | None = None  # what the next local transaction will have reached
+        self._next: TreeGeneration | None = None  # what the next local transaction will have reached
         self._contents: frozenset[str] | None = None  # hashes of the family's contents, for this run
         super().__init__(folder, tree, recipe=recipe)
 
@@ -436,18 +436,18 @@ class TeamStore(SqliteStore):
                 db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?, ?)", (self._tree, _REACHED, value))
 
     @contextmanager
-    def _reaching(self, reached: Reached | None) -> Iterator[None]:
+    def _reaching(self, reached: TreeGeneration | None) -> Iterator[None]:
         self._next = reached
         try:
             yield
         finally:
             self._next = None
 
-    def reached(self) -> Reached | None:
+    def reached(self) -> TreeGeneration | None:
         value = self.meta().get(_REACHED)
-        return msgspec.json.decode(value, type=Reached) if value else None
+        return msgspec.json.decode(value, type=TreeGeneration) if value else None
 
-    def has_reached(self, generation: Reached) -> bool:
+    def has_reached(self, generation: TreeGeneration) -> bool:
         """Whether the local copy has all of this generation."""
         meta = self.meta()
         return meta.get("complete") == "1" and meta.get(_REACHED) == msgspec.json.encode(generation).decode()
@@ -549,7 +549,7 @@ class TeamStore(SqliteStore):
         rows = db.execute(query, ([self.place.identity], self.place.name, self.recipe)).fetchall()
         return TreeRow(*rows[0]) if rows else None
 
-    def _is_known(self, reached: Reached) -> bool:
+    def _is_known(self, reached: TreeGeneration) -> bool:
         query = "SELECT 1 FROM generations WHERE tree = %s AND generation = %s AND token = %s"
         values = (reached.tree, reached.generation, reached.token)
         return bool(self.place.database.rows(query, values, quick=True))
@@ -613,7 +613,7 @@ class TeamStore(SqliteStore):
         with self._committing() as (db, row):
             ids = store_files(db, row.family, row.recipe, files, rewrite=self._rewrite)
             placed = [*((file.source, number) for file, number in zip(files, ids, strict=True)), *reused]
-            reached = Reached(row.name, row.id, *set_entries(db, row.id, placed, removed, touched))
+            reached = TreeGeneration(row.name, row.id, *set_entries(db, row.id, placed, removed, touched))
         if reused:  # the local copy may lack some of them
             super().apply(files, removed, touched)
             self.pull()
@@ -631,7 +631,7 @@ class TeamStore(SqliteStore):
                 set_entries(db, row.id, (), gone)
             if commits := self._read_commits():
                 attach_commits(db, row.id, commits)
-            reached = Reached(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
+            reached = TreeGeneration(row.name, row.id, *finish_tree(db, row.id, meta, meta.get("revision", "")))
             for tree in (*self._list_ended(trees), *list_unused_trees(db, row)):
                 drop_tree(db, tree)
         with self._reaching(reached):
@@ -657,7 +657,7 @@ class TeamStore(SqliteStore):
         query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
         with self._connections.reading() as db:
             rows: list[Any] = db.execute(query, (_REACHED,)).fetchall() if trees is not None else []
-        ended = (msgspec.json.decode(value, type=Reached) for name, value in rows if name not in (trees or ()))
+        ended = (msgspec.json.decode(value, type=TreeGeneration) for name, value in rows if name not in (trees or ()))
         return [reached.tree for reached in ended if reached.name.startswith(WORK_TREE)]
 
 
