@@ -12,21 +12,23 @@ from codeinfo.languages.ecmascript import show_code
 from codeinfo.languages.modules import ELIXIR, RUBY
 from codeinfo.languages.namespaces import PHP
 
-_TAGS = r"<%%|<%!--.*?--%>|<%-?\s*#.*?%>|<%[-=|/]{0,2}(?P<code>.*?)-?%>"
+# No tag contains the start of another one, so that nothing is read twice.
+_TAGS = r"<%%|<%!--.*?--%>|<%-?\s*#.*?%>|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
 _ERB = re.compile(_TAGS, re.DOTALL)
 # Expressions and components: `<.button disabled={busy?(@job)}>`, `<Layout.page>`.
 _HEEX = re.compile(
-    rf"<!--.*?-->|{_TAGS}|\{{(?P<block>(?:[^{{}}]|\{{[^{{}}]*\}})*)\}}|<\.(?P<name>\w+)|<(?P<tag>[A-Z][\w.]*)",
+    rf"<!--.*?-->|{_TAGS}|\{{(?P<block>(?:[^{{}}]++|\{{[^{{}}]*+\}})*+)\}}|<\.(?P<name>\w+)|<(?P<tag>[A-Z][\w.]*)",
     re.DOTALL,
 )
-_ARGUMENTS = r"(?:[^()]|\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))*"
+_ARGUMENTS = r"(?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+"
 _BLADE = re.compile(
     r"\{\{--.*?--\}\}|@verbatim\b.*?@endverbatim|@php(?!\s*\()(?P<php>.*?)@endphp|<\?(?:php|=)(?P<code>.*?)\?>"
-    rf"|\{{\{{(?P<value>.*?)\}}\}}|\{{!!(?P<raw>.*?)!!\}}|@[a-z]\w*\s*\((?P<bound>{_ARGUMENTS})\)",
+    r"|\{\{(?P<value>(?:[^{}]++|\}(?!\})|\{(?!\{))*+)\}\}|\{!!(?P<raw>(?:[^!{]++|!(?!!\})|\{(?!!!))*+)!!\}"
+    rf"|@[a-z]\w*\s*\((?P<bound>{_ARGUMENTS})\)",
     re.DOTALL,
 )
 _BLADE_METHOD = re.compile(r"(?<![\w$>:])\$(?=[a-z]\w+\()")
-_BLADE_TAG = re.compile(r"""<(?:x[-:]|livewire:)[\w.:-]+(?:[^<>"']|"[^"]*"|'[^']*')*>""")
+_BLADE_TAG = re.compile(r"""<(?:x[-:]|livewire:)[\w.:-]+(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
 _BLADE_ATTRIBUTE = re.compile(r"""\s:[\w.:-]+=(?P<quote>["'])(?P<bound>.*?)(?P=quote)""", re.DOTALL)
 
 
