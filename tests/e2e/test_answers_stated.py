@@ -169,7 +169,8 @@ def test_a_model_is_shown_what_a_project_is(tmp_path: Path) -> None:
     assert [(one.path, one.problem) for one in answer.citations] == [("README.md", "")]
 
 
-def test_a_project_without_a_readme_is_described_by_its_manifest(tmp_path: Path) -> None:
+def test_a_project_with_an_empty_readme_is_described_by_its_manifest(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("\n")
     (tmp_path / "pyproject.toml").write_text('[project]\nname = "lanterns"\ndescription = "Rules of a small shop"\n')
     (tmp_path / "till.py").write_text(FILES["till.py"])
     with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path)) as engine:

@@ -166,9 +166,10 @@ class Lookup(ABC):
         for index in self._indexes() if subject or asks_overview else ():
             paths = sorted((path for path in self._store(index).manifest() if "/" not in path), key=len)
             readmes = [path for path in paths if path.lower().startswith("readme")]
-            heads = {
-                path: self._lines(index, path)[:HEAD_LINES] for path in (*readmes, *filter(kind_of_manifest, paths))
-            }
+            read = (
+                (path, self._lines(index, path)[:HEAD_LINES]) for path in (*readmes, *filter(kind_of_manifest, paths))
+            )
+            heads = {path: lines for path, lines in read if any(map(str.strip, lines))}
             names = {package_name(path, "\n".join(lines)).rpartition("/")[2].lower() for path, lines in heads.items()}
             titles = {lines[0].strip("# ").lower() for lines in heads.values() if lines[0].startswith("# ")}
             name = index.source.collection.name if isinstance(index, CollectionIndex) else index.root.name
