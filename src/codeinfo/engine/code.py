@@ -105,11 +105,11 @@ class CodeOperations:
             files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
             defining = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
-                (path, symbol): [str(one) for one in refs.near_callers(index, path, symbol)]
+                (path, symbol): [str(caller) for caller in refs.near_callers(index, path, symbol)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in defining)
             }
-            deprecations = {one: _deprecation(index, SymbolId(*one)) for one in callers}
-            return files, callers, {one: text for one, text in deprecations.items() if text}
+            deprecations = {symbol: _deprecation(index, SymbolId(*symbol)) for symbol in callers}
+            return files, callers, {symbol: text for symbol, text in deprecations.items() if text}
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """The results of a task, each with the function of its file that the task names as its symbol, and whether that

@@ -365,7 +365,7 @@ def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | No
 def find_enclosing(extents: Sequence[Extent], lines: Sequence[int]) -> dict[int, Extent]:
     """The innermost definition around each of these lines (sorted, counted from 0)."""
     innermost: dict[int, Extent] = {}
-    for extent in sorted(extents, key=lambda one: (one.start_line, -one.end_line)):  # outer ones first
+    for extent in sorted(extents, key=lambda extent: (extent.start_line, -extent.end_line)):  # outer ones first
         first = bisect_left(lines, extent.start_line - 1)
         for line in lines[first : bisect_right(lines, extent.end_line - 1)]:
             innermost[line] = extent

@@ -131,7 +131,7 @@ class Seen(Struct, frozen=True):
     """The files as a refresh saw them, and the index it produced."""
 
     walk: Walk
-    left: State | None
+    state: State | None
 
 
 Since = tuple[Seen, Events]  # what the last refresh saw, and the events since
@@ -499,7 +499,7 @@ class _Refresh(Struct, frozen=True):
         """None if the events are not enough, or if the index has changed since."""
         index, (before, events) = self.index, since
         store, changed = index.open_store, events.files
-        if store is None or state != before.left or not events.are_all:
+        if store is None or state != before.state or not events.are_all:
             return None
         walked = index.source.walk_changed(before.walk, changed)
         if walked is None:

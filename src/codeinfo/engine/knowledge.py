@@ -420,15 +420,15 @@ def _outline_order(definition: SymbolInfo) -> tuple[int, bool, int]:
 
 def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, request: ExploreRequest) -> Exploration:
     lookup = references.look_up_defined(index, target)
-    listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda one: one.path in index.graph.tests)
+    listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda info: info.path in index.graph.tests)
     first = listed[0]
-    symbol = next(one for one in lookup.symbols if one.path == first.path and str(one) == first.id)
+    symbol = next(info for info in lookup.symbols if info.path == first.path and str(info) == first.id)
     uses = _uses(index, lookup)
     in_tests = {use: use.file in index.graph.tests or index.is_inline_test(use.file, use.within) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])
     lines = (first.start_line, first.end_line)
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
-    several = len({one.id for one in listed})
+    several = len({info.id for info in listed})
     together = "code and callees are of the first, callers and tests of all; `path::Name` asks for one"
     notes = [] if several == 1 else [f"{several} definitions: {together}"]
     place = _PLACE.fullmatch(request.target.strip())
@@ -450,9 +450,9 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
         callees=tuple(
             dict.fromkeys(
                 edge.target
-                for one, body in lookup.bodies
-                if one == symbol
-                for edge in references.callees(index, one, body)
+                for info, body in lookup.bodies
+                if info == symbol
+                for edge in references.callees(index, info, body)
             )
         ),
         tests=tests or index.tests_of(first.path),

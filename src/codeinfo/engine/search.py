@@ -96,16 +96,14 @@ class SearchOperations:
             opened, open_notes = self._indexes.open_all(
                 scope.indexes, everywhere=request.all_projects, refresh=refresh, progress=progress
             )
-            result = self._found(request, scope, opened)
-            return (
-                replace(result, notes=(*result.notes, *open_notes, *notes, *_by_project(result)))
-                if open_notes
-                else result
-            )
+            result = self._search(request, scope, opened)
+            if not open_notes:
+                return result
+            return replace(result, notes=(*result.notes, *open_notes, *notes, *_by_project(result)))
 
         return retry_on_damage(ask)
 
-    def _found(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
+    def _search(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
         settings = self._indexes.config.rerank
         if settings.provider == "none":
             return search_roots(request, opened, scope)
@@ -263,12 +261,14 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchRes
             raise NotFound(f"{path} is not in the index of {index.root}", step)
         file = view.paths.index(path)
         first, count = int(view.file_first[file]), int(view.file_rows[file])
-        chunks = sorted(view.chunks(range(first, first + count)), key=lambda one: one.end_line)
-        chunk = next((one for one in chunks if one.end_line >= int(line)), None)  # between two chunks: the next one
+        chunks = sorted(view.chunks(range(first, first + count)), key=lambda chunk: chunk.end_line)
+        chunk = next(
+            (chunk for chunk in chunks if chunk.end_line >= int(line)), None
+        )  # between two chunks: the next one
         if chunk is None:
             last = chunks[-1].end_line if chunks else 0
             raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
-        allowed = np.array([lies_below(one, below) for one in view.paths], bool)
+        allowed = np.array([lies_below(file_path, below) for file_path in view.paths], bool)
         allowed[file] = False
         root = str(index.root)
         options = SearchOptions(root=root, limit=request.limit, allowed=allowed, explain=request.explain, per_file=1)

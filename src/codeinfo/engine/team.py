@@ -356,12 +356,12 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
     target = _Target(server, tree, index)
     uploads = Counter[str]()  # by path
     while not (changed := [path for path in lacking if uploads[path] == UPLOADS]):
-        if wanted := set(lacking):
-            changes = Changes(tuple(source for source in walked.files if source.path in wanted), (), (), 0)
+        if requested := set(lacking):
+            changes = Changes(tuple(source for source in walked.files if source.path in requested), (), (), 0)
             with index.parsers() as pool:
                 outcome = update(files, target, changes, pool, index.embedder, progress=progress)
             notes += outcome.notes
-            uploads.update(wanted)
+            uploads.update(requested)
         done = server.ask("tree", tree)
         if not done.lacking:
             return ops.PushReport(project, done.tree, len(listed), target.uploaded, tuple(notes))
@@ -420,8 +420,8 @@ class Server:
         if parts.scheme not in ("https", "http") or not parts.hostname:
             step = "Name it with --to https://code.example.com, or set store.server"
             raise UsageError(f"{address!r} is not the address of a server" if address else "no server is set", step)
-        known = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
-        if parts.scheme == "http" and parts.hostname not in known:
+        hosts = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
+        if parts.scheme == "http" and parts.hostname not in hosts:
             step = "Use https, or add the host to trust.private_hosts if its network is safe"
             raise UsageError(f"your token would be sent to {address} unencrypted", step)
         if not config.store.token_file:
