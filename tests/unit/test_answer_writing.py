@@ -273,3 +273,13 @@ def test_prompts_take_values_with_braces() -> None:
     text = fill_prompt("grade", question='"{{count}} {x}"', passages="{a: {{b}}}", count="1")
     assert '"{{count}} {x}"' in text
     assert "{a: {{b}}}" in text
+
+
+@pytest.mark.parametrize("piece", ["[", "<", "\n", "1 ", "every ", "- ", "a. "])
+def test_a_hostile_passage_is_read_quickly(piece: str) -> None:
+    readme = Passage("/r", "README.md", 1, 9, piece * (5000 // len(piece)))
+    started = time.monotonic()
+    for question in ("how long do refunds take", "what does this project do"):
+        retrieval = Retrieval(question, (readme,), Quality("ok", 1.0))
+        extract(question, retrieval, (readme,), (readme,), {"refunds": 1.0, "take": 1.0}, read_file)
+    assert time.monotonic() - started < 1

@@ -162,7 +162,7 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
 # --- what a project is -----------------------------------------------------------------------------------------------
 
 _README = re.compile(r"(?:.*/)?readme", re.IGNORECASE)
-_MARKUP = re.compile(r"<[^>]*>|!?\[(?P<label>[^\]]*)\](?:\([^)]*\)|\[[^\]]*\])|[*_`]")
+_MARKUP = re.compile(r"<[^>]{0,300}>|!?\[(?P<label>[^\]]{0,200})\](?:\([^)]{0,300}\)|\[[^\]]{0,200}\])|[*_`]")
 _HEADING = re.compile(r"#{1,6} |={3,}\s*\Z")
 _DEFINITION = re.compile(r"\W*\w[\w.+-]*(?: [\w.()+-]+){0,3} (?:is|are) (?:an?|the)\b")
 _NO_PROSE = ("#", "- ", "* ", "+ ", "---", ">", "|", "=", "..", ":", "```", "[!", "![")
@@ -248,7 +248,7 @@ _CHANGE_WORDS = frozenset("change changed changes different new release released
 _VERSION = re.compile(r"\bv?(\d+(?:\.\d+)+)")
 _LINK_ITEM = re.compile(r"\s*(?:[-*+]|\d+\.)?\s*\[[^\]]*\](?:\([^)]*\)|\[[^\]]*\])?\s*[,.:|]?\s*\Z")
 _MOST_LINKS = 0.8  # of a passage's lines: beyond, it is a table of contents
-_SENTENCE_END = re.compile(r"[.!?][*_`\"')]*\s+(?=[A-Z\"'*`])|\n(?=\s*(?:[-*|] |\n|#))")
+_SENTENCE_END = re.compile(r"[.!?][*_`\"')]*\s+(?=[A-Z\"'*`])|\n(?=[ \t]*(?:[-*|] |\n|#))")
 _LINE_END = re.compile(r"\n")
 _LONGEST_SENTENCE = 400  # characters: longer ones are tables and code
 _LEAST_STATED = 0.6  # share of the question's words, by rarity, in a sentence and the names of its place
