@@ -122,7 +122,7 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
             types.setdefault((scope, definition.name), []).append((file_id, definition))
-    found: list[tuple[int, str, Definition]] = []
+    ranked: list[tuple[int, str, Definition]] = []
     for (scope, name), count in subtypes.items():
         defined = types.get((scope, name), [])
         if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) > 1:
@@ -136,9 +136,9 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
                 continue  # inside a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or (scope, name) not in implemented:
-                found.append((-count, index.by_id[file_id].path, definition))
-    found.sort(key=lambda one: (*one[:2], one[2].start_line))
-    return tuple(symbol_info(path, definition) for _, path, definition in found[:limit])
+                ranked.append((-count, index.by_id[file_id].path, definition))
+    ranked.sort(key=lambda one: (*one[:2], one[2].start_line))
+    return tuple(symbol_info(path, definition) for _, path, definition in ranked[:limit])
 
 
 def _is_imported(graph: Graph, path: str, files: Sequence[str]) -> bool:
@@ -163,11 +163,11 @@ def _count_declaring(index: CodeIndex, graph: Graph) -> Counter[_TypeName]:
         for path, file in graph.files.items()
         if file.rules.syntax is not None and file.rules.syntax.bases is None and is_source(index.graph.files[path])
     ]
-    found: Counter[_TypeName] = Counter()
+    counts: Counter[_TypeName] = Counter()
     for file_id, packed in index.facts.references(without_bases) if without_bases else ():
-        named = (one for written in declared_types(packed) for one in _TYPE_NAME.finditer(written))
-        found.update({(_type_scope(index.by_id[file_id], one["package"] or ""), one["name"]) for one in named})
-    return found
+        named = (match for written in declared_types(packed) for match in _TYPE_NAME.finditer(written))
+        counts.update({(_type_scope(index.by_id[file_id], match["package"] or ""), match["name"]) for match in named})
+    return counts
 
 
 def is_source(facts: FileFacts) -> bool:
@@ -317,23 +317,23 @@ def _is_route(path: str, package: str) -> bool:
 
 def _programs(index: CodeIndex) -> set[str]:
     """The files with a `main`: a function (`Main` in compiled languages), or a type that is marked as such."""
-    found = {
+    programs = {
         file.path
         for name in ("main", "Main")
-        for file_id, one in index.facts.definitions_named(name)
-        if (file := index.by_id.get(file_id)) is not None and one.is_function
+        for file_id, definition in index.facts.definitions_named(name)
+        if (file := index.by_id.get(file_id)) is not None and definition.is_function
         if name == "main" or not file.rules.imports.timed
         if not file.rules.imports.paths or _CARGO_MAIN.search(file.path)  # elsewhere a macro of the name
-        if not (file.rules.imports.headers and _is_for_tests(index.lines(file_id), one.start_line))
+        if not (file.rules.imports.headers and _is_for_tests(index.lines(file_id), definition.start_line))
     }
     marking = {file.file_id: file for file in index.by_id.values() if file.rules.names.main_mark and is_source(file)}
-    for file_id, one in index.facts.outlines(list(marking)) if marking else ():
+    for file_id, definition in index.facts.outlines(list(marking)) if marking else ():
         file = marking[file_id]
-        if one.is_type and one.bases and file.path not in found:
+        if definition.is_type and definition.bases and file.path not in programs:
             lines = index.lines(file_id)
-            above = (lines.get(line, "").strip() for line in (one.start_line - 1, one.start_line))
-            found |= {file.path} if any(re.match(file.rules.names.main_mark, line) for line in above) else set()
-    return found
+            above = (lines.get(line, "").strip() for line in (definition.start_line - 1, definition.start_line))
+            programs |= {file.path} if any(re.match(file.rules.names.main_mark, line) for line in above) else set()
+    return programs
 
 
 _CONDITION = re.compile(r"\s*#\s*(?:(?P<end>endif)|if\w*)\b")
@@ -344,9 +344,9 @@ def _is_for_tests(lines: FileLines, line: int) -> bool:
     """Whether a `main` of C is compiled only to try out its file: `#ifdef CRC_TEST_MAIN`."""
     ended = 0  # conditions that are over before the line
     for text in (lines.get(above, "") for above in range(line, 0, -1)):
-        if (found := _CONDITION.match(text)) is None:
+        if (condition := _CONDITION.match(text)) is None:
             continue
-        if found["end"]:
+        if condition["end"]:
             ended += 1
         elif ended:
             ended -= 1
@@ -400,8 +400,8 @@ def _package_json(folder: _Folder, text: str) -> Iterator[str]:
     parsed = json.loads(text)
     declared = [parsed.get(key) for key in ("bin", "exports", "main", "module", "source")]
     for target in [*_strings(declared), "index", "src/index", "src/main"]:
-        if found := folder.scripts.find_built(folder.path, target):
-            yield posixpath.relpath(found, folder.path or ".")
+        if source := folder.scripts.find_built(folder.path, target):
+            yield posixpath.relpath(source, folder.path or ".")
 
 
 def _project_json(folder: _Folder, text: str) -> Iterator[str]:
@@ -442,9 +442,9 @@ def _go_mod(folder: _Folder, text: str) -> Iterator[str]:
     module = package_name("go.mod", text).rstrip("/").split("/")
     name = module[-1]
     stems = [name, re.sub(r"^go-|-go$", "", name), *(facts.packages[0] for facts in top.values() if facts.packages)]
-    found = next((path for stem in stems if (path := f"{stem}.go") in top), "")
+    own_file = next((path for stem in stems if (path := f"{stem}.go") in top), "")
     if top and "internal" not in module:  # Go lets nobody else import that
-        yield found or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
+        yield own_file or max(top, key=lambda path: (imports[path], graph.centrality.get(top[path].path, 0.0), path))
     programs = [path for path, f in sources.items() if "main" in f.packages and "main" in f.exports + f.hidden]
     libraries = {facts.folder for path, facts in sources.items() if "/" in path and "main" not in facts.packages}
     outside = [path for path in programs if posixpath.dirname(sources[path].folder) not in libraries]
@@ -724,7 +724,7 @@ def _rows(boxes: Mapping[str, Box], widest: int) -> list[list[Box]]:
     for layer in layers:
         row: list[Box] = []
         for box in layer:
-            if row and sum(one.width + GAP for one in row) + box.width > widest:
+            if row and sum(placed.width + GAP for placed in row) + box.width > widest:
                 rows.append(row)
                 row = []
             row.append(box)

@@ -59,10 +59,10 @@ class UsedNames(Mapping[str, int]):
     def __getitem__(self, name: str) -> int:
         """The first line with the name alone, otherwise with something before it."""
         last = name.rpartition(".")[2]
-        found = [one for one in references_to(self._text, last) if one.line not in self._without]
-        if not found:
+        references = [use for use in references_to(self._text, last) if use.line not in self._without]
+        if not references:
             raise KeyError(name)
-        return min(found, key=lambda one: (bool(one.receiver), one.line)).line
+        return min(references, key=lambda use: (bool(use.receiver), use.line)).line
 
     def __iter__(self) -> Iterator[str]:
         return (word for word in self._words if not word.lstrip("-").isdecimal())
@@ -86,7 +86,7 @@ def _owned_words(use: str) -> Iterator[str]:
 
 def _rows_without(rows: str, lines: Collection[int]) -> str:
     """Only the rows up to the last of those lines are examined: imports stand at the beginning."""
-    kept, start, last = [], 0, max(lines)
+    others, start, last = [], 0, max(lines)
     while start < len(rows):
         end = rows.find("\n", start)
         end = len(rows) if end < 0 else end
@@ -94,9 +94,9 @@ def _rows_without(rows: str, lines: Collection[int]) -> str:
         if number > last:
             break
         if number not in lines:
-            kept.append(rows[start:end])
+            others.append(rows[start:end])
         start = end + 1
-    return "\n".join((*kept, rows[start:]))
+    return "\n".join((*others, rows[start:]))
 
 
 def unpack(packed: bytes) -> tuple[str, str]:
@@ -124,41 +124,41 @@ def import_timing(packed: bytes) -> dict[int, str]:
     first, _, _ = zlib.decompressobj().decompress(packed, _FIRST_BYTES).partition(b"\n")
     marked = first.decode("utf-8", "replace").split()
     names = {"l": "lazy", "t": "types", "d": "dropped"}
-    return {int(one[:-1]): names[one[-1]] for one in marked if one[:-1].isdecimal() and one[-1] in names}
+    return {int(mark[:-1]): names[mark[-1]] for mark in marked if mark[:-1].isdecimal() and mark[-1] in names}
 
 
 def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
     """Names of capitalised parts, as Elixir writes its modules, each with its first line. Names on a line of
     `imports` belong to the import: `alias Shop.Store.{Price, Tax}` does not use `Shop.Store`."""
-    found: dict[str, int] = {}
+    first_lines: dict[str, int] = {}
     for line, use in _uses_outside(text, imports):
         is_code = not use.startswith((f"{LITERAL}|", f"{MENTIONED}|"))
         parts = use.rpartition("|")[2].strip(".").split(".") if is_code else []
         capitalised = list(takewhile(lambda part: part[:1].isupper() and not part.endswith("("), parts))
         if capitalised:
-            found.setdefault(".".join(capitalised), line)
-    return found
+            first_lines.setdefault(".".join(capitalised), line)
+    return first_lines
 
 
 def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
     """Paths to other modules, each as the equivalent import: `grep::printer::Sink::new()` takes `Sink` from
     `grep::printer`, or what follows the last module if nothing is capitalised. A path that starts with `self` may be
     a field; lines of `imports` are covered already."""
-    found: dict[tuple[str, str], int] = {}
+    first_lines: dict[tuple[str, str], int] = {}
     for line, use in _uses_outside(text, imports):
         parts = use.rstrip("(").split(".")
         if len(parts) > 1 and parts[0] and parts[0] != "self" and "|" not in use and "(" not in use[:-1]:
             last = next((at for at, part in enumerate(parts) if part[:1].isupper()), len(parts) - 1)
             if last:
-                found.setdefault(("::".join(parts[:last]), parts[last]), line)
-    return (Import(module, line, (name,)) for (module, name), line in found.items())
+                first_lines.setdefault(("::".join(parts[:last]), parts[last]), line)
+    return (Import(module, line, (name,)) for (module, name), line in first_lines.items())
 
 
 def quoted_names(text: str) -> Iterator[tuple[str, int]]:
     """Names with dots that stand in strings, each with its line."""
-    for found in _QUOTED.finditer(text):
-        row = text.rfind("\n", 0, found.start()) + 1
-        yield found[1], int(text[row : text.index("\t", row)])
+    for quoted in _QUOTED.finditer(text):
+        row = text.rfind("\n", 0, quoted.start()) + 1
+        yield quoted[1], int(text[row : text.index("\t", row)])
 
 
 def plain_names(bound: str) -> Iterator[tuple[str, int]]:
@@ -184,23 +184,23 @@ def all_references(text: str) -> Iterator[Reference]:
     for row in rows:
         line, position, uses = row.split("\t")
         within = qualified[int(position)] if position != "-1" else ""
-        known: dict[tuple[str, str], str] = {}
+        roles: dict[tuple[str, str], str] = {}
         for use in uses.split(" "):
             receiver, _, chain = use.rpartition("|")
             names = chain.lstrip(".").split(".")
             for name in names:
                 plain = name.removesuffix("(")
-                if name != plain or known.get((plain, receiver)) is None:
-                    known[plain, receiver] = "call" if name != plain else "use"
+                if name != plain or roles.get((plain, receiver)) is None:
+                    roles[plain, receiver] = "call" if name != plain else "use"
                 receiver = f"{receiver}.{plain}" if receiver else plain
-        for (name, receiver), role in known.items():
+        for (name, receiver), role in roles.items():
             if len(name) > 1 and name not in _SELF and name[0] != "$":
                 yield Reference(name, int(line), role, within, receiver)
 
 
 def references_to(text: str, name: str) -> list[Reference]:
     """The references to one name in an unpacked text, one per line and receiver; rows without it are skipped."""
-    found: dict[tuple[int, str], Reference] = {}
+    references: dict[tuple[int, str], Reference] = {}
     body = text.find("\n")
     at = text.find(name, body) if name and body >= 0 else -1  # an empty name would be found everywhere, endlessly
     qualified: list[str] = []
@@ -219,10 +219,10 @@ def references_to(text: str, name: str) -> list[Reference]:
             receiver = text[start:at].replace("|", "").rstrip(".")
             role = "call" if text[end : end + 1] == "(" else "use"
             key = (int(line), receiver)
-            if key not in found or role == "call":
-                found[key] = Reference(name, int(line), role, within, receiver)
+            if key not in references or role == "call":
+                references[key] = Reference(name, int(line), role, within, receiver)
         at = text.find(name, end)
-    return list(found.values())
+    return list(references.values())
 
 
 # --- what names are bound to -----------------------------------------------------------------------------------------
@@ -259,13 +259,13 @@ class Bindings(Struct, frozen=True, dict=True):
     @cached_property
     def _by_name(self) -> dict[str, list[Row]]:
         scopes = self.header.split("\t")
-        known: dict[str, list[Row]] = {}
+        by_name: dict[str, list[Row]] = {}
         for written in self.packed.split("\n") if self.packed else ():
             line, end, position, name, text = written.split("\t", 4)
             scope = scopes[int(position)] if position != "-1" else ""
             row = Row(int(line), int(end) if end else 0, scope, name, text[:1], text[1:])
-            known.setdefault(name, []).append(row)
-        return known
+            by_name.setdefault(name, []).append(row)
+        return by_name
 
     def of(self, name: str) -> Sequence[Row]:
         return self._by_name.get(name, ())
@@ -374,8 +374,8 @@ def value_links(text: str) -> list[Links]:
     name = _NAME.match(text)
     if name is None:
         return []
-    found = _links(text, name.end(), [(name.group(), "")])
-    return [found] if found is not None else []
+    links = _links(text, name.end(), [(name.group(), "")])
+    return [links] if links is not None else []
 
 
 def cast_type(text: str) -> str:
@@ -387,8 +387,8 @@ def cast_type(text: str) -> str:
 
 def delegated_value(text: str) -> str:
     """What a property of Kotlin is, given what gets it: `by lazy { Cart() }`, `by inject<Cart>()`."""
-    found = _DELEGATE.fullmatch(text)
-    return (found[1] or found[2]) if found else text
+    delegate = _DELEGATE.fullmatch(text)
+    return (delegate[1] or delegate[2]) if delegate else text
 
 
 def _cast_of(text: str) -> str:
@@ -470,7 +470,7 @@ def written_types(text: str) -> list[Written]:
     nothing = ("None", "null", "undefined", "")
     parts = [part for part in split_outside_brackets(text, "|&") if part.strip() not in nothing]
     if len(parts) > 1:
-        return [one for part in parts for one in written_types(part)]
+        return [written for part in parts for written in written_types(part)]
     text = parts[0].strip() if parts else ""
     if held := _ELEMENTS.match(text):
         return [Written(element=text[held.end() :])]
@@ -559,8 +559,8 @@ def pack_code(
 ) -> bytes:
     """The packed references of a file, whose comments, strings and names of definitions are masked. `within[line -
     1]` is a position in `qualified`, -1 outside any. `keys`: further uses by line."""
-    known = _words_of(language)
-    uses_in = known.of_token.__getitem__
+    finder = _words_of(language)
+    uses_in = finder.of_token.__getitem__
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     if "new " in text and "new" in GRAMMARS[language].keywords:
         text = _BARE_NEW.sub(r"\g<0>(", text)
@@ -568,28 +568,29 @@ def pack_code(
     for match in _QUOTED_NAME.finditer(text) if "`" in text else ():
         quoted.setdefault(text.count("\n", 0, match.start()), []).append(match[1] + match[2])
     text = _QUOTED_NAME.sub(" ; ", text) if quoted else text
-    loaded = {one.line for one in imports if not one.timing}
-    timing = {f"{one.line}{one.timing[0]}": None for one in imports if one.timing and one.line not in loaded}
+    loaded = {written.line for written in imports if not written.timing}
+    late = (written for written in imports if written.timing and written.line not in loaded)
+    timing = {f"{written.line}{written.timing[0]}": None for written in late}
     # A name written over two lines, as C++ operators are, must not look like a row of its own.
     rows = [" ".join(timing), "\t".join(" ".join(name.split()) for name in qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
     lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
-    for at, words in enumerate(blank_signs(text.replace("(", "( "), known.gaps).split("\n")):
+    for at, words in enumerate(blank_signs(text.replace("(", "( "), finder.gaps).split("\n")):
         tokens = words.split()
-        found = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
-        if found:
+        uses = list(chain.from_iterable(map(uses_in, tokens))) if tokens else []
+        if uses:
             # Only a token that begins with a dot can follow something that is not a plain name.
             if goes_on or " ." in words or words[0] == ".":
-                found = _attach_receivers(text, lines[at], lengths[at] + at, known, goes_on) or found
+                uses = _attach_receivers(text, lines[at], lengths[at] + at, finder, goes_on) or uses
             if has_typed_calls and ">(" in lines[at]:
                 called = set(_TYPED_CALL.findall(lines[at]))
-                found = [f"{one}(" if one.rpartition(".")[2] in called else one for one in found]
+                uses = [f"{use}(" if use.rpartition(".")[2] in called else use for use in uses]
             goes_on = words[-1] == "."
         if keys and at + 1 in keys:
-            found += keys[at + 1]
-        found += quoted.get(at, ())
-        if found:
-            names = dict.fromkeys(found)
+            uses += keys[at + 1]
+        uses += quoted.get(at, ())
+        if uses:
+            names = dict.fromkeys(uses)
             names.pop("", None)
             if names:
                 written = " ".join(names if len(names) <= _NAMES_PER_LINE else list(names)[:_NAMES_PER_LINE])
@@ -626,21 +627,21 @@ def _with_dots(text: str, members: Sequence[str]) -> str:
     return text
 
 
-def _attach_receivers(text: str, line: str, offset: int, known: _Words, goes_on: bool) -> list[str]:
+def _attach_receivers(text: str, line: str, offset: int, finder: _Words, goes_on: bool) -> list[str]:
     """The uses of a line, those after a call or an index with what they belong to; empty in place of a keyword.
     Nothing if there is nothing that a use could follow."""
     if not (goes_on or _BEHIND.search(line) or line.lstrip().startswith(".")):
         return []
-    found = []
-    for match in known.uses.finditer(line):
+    uses = []
+    for match in finder.uses.finditer(line):
         use = match.group()
         if use[0] == ".":
-            found.append(f"{_receiver(text, offset + match.start())}|{use}")
+            uses.append(f"{_receiver(text, offset + match.start())}|{use}")
         elif goes_on and not line[: match.start()].strip():
-            found.append(f"{_receiver(text, text.rindex('.', 0, offset))}|.{use}")
+            uses.append(f"{_receiver(text, text.rindex('.', 0, offset))}|.{use}")
         else:
-            found.append("" if use in known.ignored else use)
-    return found
+            uses.append("" if use in finder.ignored else use)
+    return uses
 
 
 def _receiver(text: str, end: int) -> str:
