@@ -64,7 +64,7 @@ _EXTENDING = frozenset({"class", "object", "struct", "enum"})
 def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) -> code.ModuleImports:
     graph = index.graph
     facts = graph.files[path]
-    found = []
+    imports = []
     for written in index.unit(path).imports:
         outcome = index.outcome(facts, written)
         targets = [target.path for target in outcome.targets if target.path != path]
@@ -72,8 +72,8 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
             needed = {edge.target for edge in graph.edges_from(path)}
             targets = [target for target in targets if target in needed]
         names = (f"{written.names[0]} as {written.alias}",) if written.alias and written.names else written.names
-        found.append(code.ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
-    found += [
+        imports.append(code.ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
+    imports += [
         code.ImportInfo("", edge.line, edge.names, "package", (edge.target,))
         for edge in graph.edges_from(path)
         if edge.implicit
@@ -82,12 +82,12 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
     return code.ModuleImports(
         path=path,
         language=facts.language,
-        imports=tuple(found[: request.limit]),
+        imports=tuple(imports[: request.limit]),
         imported_by=tuple(into[: request.limit]),
         imported_by_count=len(into),
         tests=index.tests_of(path),
         centrality=graph.centrality.get(path, 0.0),
-        is_complete=max(len(found), len(into)) <= request.limit,
+        is_complete=max(len(imports), len(into)) <= request.limit,
     )
 
 
@@ -98,10 +98,10 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     edges = graph.import_edges
     loaded = [edge for edge in edges if not edge.timing]
     runtime = [cycle for cycle in cycles(loaded) if _touches(cycle.files, below)]
-    known = {frozenset(cycle.files) for cycle in runtime}
-    others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in known]
+    loaded_groups = {frozenset(cycle.files) for cycle in runtime}
+    others = [cycle for cycle in cycles(edges) if cycle.timing and frozenset(cycle.files) not in loaded_groups]
     others = [cycle for cycle in others if _touches(cycle.files, below)]
-    found = [*runtime, *others] if request.deferred else runtime
+    listed = [*runtime, *others] if request.deferred else runtime
     following = group_by_key((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
     groups = sorted(
         (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
@@ -109,17 +109,17 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     )
     external, unresolved = graph.loose
     return code.CycleReport(
-        total=len(found),
+        total=len(listed),
         cycles=tuple(
             code.CycleInfo(cycle.severity, cycle.files, tuple(edge.line for edge in cycle.edges), cycle.timing)
-            for cycle in found[: request.limit]
+            for cycle in listed[: request.limit]
         ),
         groups=tuple(groups),
         files=len(graph.files),
         edges=len(edges),
         external=external,
         unresolved=unresolved,
-        is_complete=len(found) <= request.limit,
+        is_complete=len(listed) <= request.limit,
         lazy=sum(cycle.timing == "lazy" for cycle in others),
         types=sum(cycle.timing == "types" for cycle in others),
     )
@@ -167,13 +167,13 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
     dispatching = _dispatching(index, {path: _offered_names(index, path)})
     near = [one for one in affected if one.hops == 1]
     direct = [one for one in near if one.via not in dispatching]  # a test that takes an interface may fake it
-    own = index.tests_of(path, (one.path for one in direct))
+    named = index.tests_of(path, (one.path for one in direct))
     users = [one.path for one in direct if not one.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
-    found = tuple(dict.fromkeys((*own, *(implementing if len(implementing) <= _MOST_INDIRECT else ()))))
+    tests = tuple(dict.fromkeys((*named, *(implementing if len(implementing) <= _MOST_INDIRECT else ()))))
     using = ([one.path] if one.is_test else graph.tests_named_after(one.path) for one in near)
     behind = tuple(dict.fromkeys(chain.from_iterable(using)))
-    return found or (behind if len(behind) <= _MOST_INDIRECT else ())
+    return tests or (behind if len(behind) <= _MOST_INDIRECT else ())
 
 
 def _extends(index: CodeIndex, user: str, path: str) -> bool:
@@ -194,7 +194,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
     seen = set(origins)
     reached: list[code.Affected] = []
     for hop in range(1, hops + 1):
-        found: dict[str, code.Affected] = {}
+        users: dict[str, code.Affected] = {}
         used: Border = {}
         passed: Border = {}
         border = {path: _offered_names(index, path) if names is _ALL else names for path, names in origins.items()}
@@ -215,13 +215,13 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
                     if not given or _uses_itself(index, edge, taken):
                         is_test = edge.source in index.graph.tests
                         timing = "" if edge.timing == "dropped" else edge.timing  # its values come by another way
-                        found.setdefault(edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, timing))
+                        users.setdefault(edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, timing))
                         used[edge.source] = taken | used.get(edge.source, frozenset())
             border = beyond
-        seen.update(found)
+        seen.update(users)
         origins = {path: _reached_names(index, path, names) for path, names in used.items()} if hop < hops else {}
         weight = index.graph.centrality
-        reached += sorted(found.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
+        reached += sorted(users.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
 
 
@@ -233,8 +233,8 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
     if unit.facts.rules.imports.headers or unit.facts.rules.imports.whole_names:
         return _ALL
     uses, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
-    known = {*unit.facts.exports, *unit.facts.hidden}
-    found: set[str] = set()
+    offered = {*unit.facts.exports, *unit.facts.hidden}
+    using: set[str] = set()
     open_names = {name.rpartition(".")[2] for name in names}
     while open_names:
         for use in references_to(uses, open_names.pop()):
@@ -242,12 +242,12 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
             # `var _ Store = &Disk{}`, `__all__ = ["Store"]`
             is_check = use.receiver == LITERAL or (unit.facts.rules.imports.qualified and text.startswith("var _ "))
             if not is_check and find_import(unit, use, text) is None:
-                around = known.intersection(use.within.split("."))
+                around = offered.intersection(use.within.split("."))
                 if not around or any(len(name) == 1 for name in around):
                     return _ALL
-                open_names |= around - found
-                found |= around
-    return _offered_names(index, path) & {*found, "default"} if found else _ALL
+                open_names |= around - using
+                using |= around
+    return _offered_names(index, path) & {*using, "default"} if using else _ALL
 
 
 def _offered_names(index: CodeIndex, path: str) -> frozenset[str]:
@@ -261,8 +261,8 @@ def _declared_names(index: CodeIndex, path: str) -> frozenset[str]:
     def find() -> frozenset[str]:
         return frozenset(one.name for one in index.unit(path).definitions if one.kind == "prototype")
 
-    known: frozenset[str] = index.answers.once(("declared in", path), find)
-    return known
+    names: frozenset[str] = index.answers.once(("declared in", path), find)
+    return names
 
 
 def _headers(index: CodeIndex, path: str) -> list[str]:
@@ -275,20 +275,20 @@ def _headers(index: CodeIndex, path: str) -> list[str]:
 def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
     """The other headers that declare what some C files define, as one header of a whole program does: who includes
     them is affected if it uses one of these names."""
-    found: dict[str, set[str]] = {}
+    declared: dict[str, set[str]] = {}
     for path in paths:
         facts = index.graph.files[path]
         included = find_included(index, path) if facts.rules.imports.headers else ()
         for header in included:
             if header not in paths and (names := _declared_names(index, header).intersection(facts.exports)):
-                found.setdefault(header, set()).update(names)
-    return {path: frozenset(names) for path, names in found.items()}
+                declared.setdefault(header, set()).update(names)
+    return {path: frozenset(names) for path, names in declared.items()}
 
 
 def _dispatching(index: CodeIndex, border: Border) -> Border:
     """Where the interfaces are that types in some files implement, unless many do, and the messages that they handle:
     a container of dependencies or a mediator leads from their users to these types."""
-    found: dict[str, set[str]] = {}
+    abstract: dict[str, set[str]] = {}
     for path, names in border.items():
         unit = index.unit(path)
         for qualified, one in unit.by_qualified.items() if path not in index.graph.tests else ():
@@ -300,8 +300,8 @@ def _dispatching(index: CodeIndex, border: Border) -> Border:
                 above = [method.owner for method in find_overridden(index, SymbolId(path, qualified))]
             for symbol in above:
                 if symbol.path not in border:
-                    found.setdefault(symbol.path, set()).add(symbol.qualified)
-    return {path: frozenset(names) for path, names in found.items()}
+                    abstract.setdefault(symbol.path, set()).add(symbol.qualified)
+    return {path: frozenset(names) for path, names in abstract.items()}
 
 
 def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
@@ -334,8 +334,8 @@ def _find_messages(index: CodeIndex, unit: Unit, handler: Definition) -> list[Sy
     lines = index.lines(unit.facts.file_id)
     header = range(handler.start_line, min(handler.start_line + _MOST_HEADER_LINES, handler.end_line) + 1)
     named = _HANDLED.findall(" ".join(lines.get(line, "") for line in header).partition("{")[0])
-    found = [symbol for name in named for symbol in resolve_bare(index, unit, name, "")]
-    return [one for one in found if isinstance(one, SymbolId) and one.path != unit.facts.path]
+    symbols = [symbol for name in named for symbol in resolve_bare(index, unit, name, "")]
+    return [one for one in symbols if isinstance(one, SymbolId) and one.path != unit.facts.path]
 
 
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
@@ -427,16 +427,18 @@ def unused_exports(
 ) -> code.UnusedReport:
     """`generated` holds texts that are not indexed; any word in them counts as a use. `public` are the files that a
     manifest offers to others."""
-    own = {file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))}
-    users = Counter(name for names in own.values() for name in names)  # name → files that use it
+    used_by_file = {
+        file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))
+    }
+    users = Counter(name for names in used_by_file.values() for name in names)  # name → files that use it
     offered, examined = _list_offered(index, below)
     whole = _find_passed_whole(index, public)
-    found: list[code.UnusedSymbol] = []
+    unused: list[code.UnusedSymbol] = []
     by_kind = own_file = 0
-    for file, definition in _named_nowhere_else(index, offered, own, users, generated):
+    for file, definition in _named_nowhere_else(index, offered, used_by_file, users, generated):
         if file.path in whole:
             continue
-        used = own.get(file.file_id, frozenset())
+        used = used_by_file.get(file.file_id, frozenset())
         used_here = definition.name in used and not _is_only_exported(index, file, definition)
         if _belongs_to_program(index, file, definition, used_here=used_here):
             continue
@@ -450,15 +452,15 @@ def unused_exports(
         elif used_here and not request.own_file:
             own_file += 1
         else:
-            found.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
-    of_others = _find_open_to_others(index, [one.symbol for one in found])
-    found.sort(key=lambda one: (one.symbol.id in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
+            unused.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
+    of_others = _find_open_to_others(index, [one.symbol for one in unused])
+    unused.sort(key=lambda one: (one.symbol.id in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
     unknown = sorted(language for language, count in examined.items() if not count)
     return code.UnusedReport(
-        total=len(found),
-        symbols=tuple(found[: request.limit]),
+        total=len(unused),
+        symbols=tuple(unused[: request.limit]),
         examined=examined.total(),
-        is_complete=len(found) <= request.limit and not unknown,
+        is_complete=len(unused) <= request.limit and not unknown,
         own_file=own_file,
         notes=tuple(_notes_on(by_kind, unknown, len(of_others))),
     )
@@ -467,7 +469,7 @@ def unused_exports(
 def _named_nowhere_else(
     index: CodeIndex,
     offered: Sequence[tuple[FileFacts, Definition]],
-    own: Mapping[int, frozenset[str]],
+    used_by_file: Mapping[int, frozenset[str]],
     users: Counter[str],
     generated: Iterable[str],
 ) -> list[tuple[FileFacts, Definition]]:
@@ -475,13 +477,13 @@ def _named_nowhere_else(
     unused = [
         (file, definition)
         for file, definition in offered
-        if users[definition.name] == (definition.name in own.get(file.file_id, ()))
+        if users[definition.name] == (definition.name in used_by_file.get(file.file_id, ()))
         and not _is_used_otherwise(index, file, definition, users)
     ]
     names = {definition.name for _, definition in unused}
     for text in generated:
         names.difference_update(_WORD.findall(text))
-    in_texts = _find_in_texts(index, names, {file_id for file_id, used in own.items() if used})
+    in_texts = _find_in_texts(index, names, {file_id for file_id, used in used_by_file.items() if used})
     first: dict[tuple[str, str], tuple[FileFacts, Definition]] = {}  # of several definitions of one name
     for file, definition in unused:
         if definition.name in names and not in_texts.get(definition.name, set()) - {file.file_id}:
@@ -530,10 +532,10 @@ _EXPORT_LIST = re.compile(r"^__all__\s*\+?=\s*[\[(][^\])]*", re.MULTILINE)
 
 def _is_quoted(text: str, definition: Definition) -> bool:
     """Whether a whole string is its name, outside of the definition and of `__all__`."""
-    own = range(definition.start_line, definition.end_line + 1)
+    lines = range(definition.start_line, definition.end_line + 1)
     quoted = [one.start() for one in re.finditer(rf"([\"'`]){re.escape(definition.name)}\1", text)]
     exported = [range(*one.span()) for one in _EXPORT_LIST.finditer(text)] if quoted else []
-    return any(text.count("\n", 0, at) + 1 not in own and not any(at in span for span in exported) for at in quoted)
+    return any(text.count("\n", 0, at) + 1 not in lines and not any(at in span for span in exported) for at in quoted)
 
 
 def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, Definition]], Counter[str]]:
@@ -553,10 +555,10 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
     return offered, examined
 
 
-def _find_open_to_others(index: CodeIndex, found: Sequence[code.SymbolInfo]) -> set[str]:
+def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -> set[str]:
     """Of some definitions, those that a header has or declares, those in packages of Go that other modules can import,
     and those in published packages of JavaScript and in libraries of Rust."""
-    files = {one.id: index.graph.files[one.path] for one in found}
+    files = {one.id: index.graph.files[one.path] for one in symbols}
     folders = {one for file in files.values() if file.rules.names.default_exports for one in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
@@ -570,7 +572,7 @@ def _find_open_to_others(index: CodeIndex, found: Sequence[code.SymbolInfo]) -> 
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((one for one in around if one is not None), False)
 
-    return {one.id for one in found if is_open(files[one.id], one.name)}
+    return {one.id for one in symbols if is_open(files[one.id], one.name)}
 
 
 def _is_in_library(index: CodeIndex, file: FileFacts) -> bool:
@@ -628,8 +630,8 @@ def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition)
     return bool(spans) and all(any(use.line in lines for lines in spans) for use in used)
 
 
-def _spanned_lines(text: str, found: re.Match[str]) -> range:
-    return range(text.count("\n", 0, found.start()) + 1, text.count("\n", 0, found.end()) + 2)
+def _spanned_lines(text: str, match: re.Match[str]) -> range:
+    return range(text.count("\n", 0, match.start()) + 1, text.count("\n", 0, match.end()) + 2)
 
 
 def _notes_on(by_kind: int, unknown: Sequence[str], open_to_others: int) -> Iterator[str]:
@@ -695,16 +697,16 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     """The files that contain a name in a string, as settings name classes, or anywhere in a file without a syntax
     tree, as templates call functions, and Cython and lists of providers do, whose endings are unknown. A file that took
     too long to parse has none either."""
-    found: dict[str, set[int]] = {}
+    files_with: dict[str, set[int]] = {}
     for file_id, file in index.by_id.items() if names else ():
         is_unknown = language_of(file.path) is None and _UNKNOWN_CODE.search(file.path)
         if is_unknown or get_language(file.language).markup is None or _HEADER.search(file.path):
             text = index.lines(file_id).whole_text()
             words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
             for name in names.intersection(words):
-                found.setdefault(name, set()).add(file_id)
+                files_with.setdefault(name, set()).add(file_id)
             pasted = tuple(_PASTED.findall(text)) if file.rules.imports.headers and "##" in text else ()
             for name in names if pasted else ():
                 if name.startswith(pasted):  # `LOG_##severity` is written in any file, also in its own
-                    found.setdefault(name, set()).add(-1)
-    return found
+                    files_with.setdefault(name, set()).add(-1)
+    return files_with

@@ -103,12 +103,18 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
     if unit.facts.rules.names.constants and name[:1].isupper():
         return _resolve_constant(index, name, within) or _find_inherited_constant(index, unit, name, within)
     for scope in enclosing_names(unit.without_namespace(within)):
-        if found := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
-            return found
-    own = _find_in_file(index, unit, name) or _find_beside(index, unit, name) or _find_macro(index, unit, name)
-    own = own or _find_in_class_body(unit, name, within) or _find_in_library(index, unit, name)
-    own = own or _find_helper(index, unit, name) or _find_without_namespace(index, unit, name)
-    return own or _only(find_extensions(index, unit, name))
+        if symbols := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
+            return symbols
+    return (
+        _find_in_file(index, unit, name)
+        or _find_beside(index, unit, name)
+        or _find_macro(index, unit, name)
+        or _find_in_class_body(unit, name, within)
+        or _find_in_library(index, unit, name)
+        or _find_helper(index, unit, name)
+        or _find_without_namespace(index, unit, name)
+        or _only(find_extensions(index, unit, name))
+    )
 
 
 def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
@@ -152,8 +158,8 @@ def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     return [SymbolId(path, name) for path in nearest_all(defining, unit.facts.folder)]
 
 
-def _only(found: Meaning) -> Meaning:
-    return found if len(found) == 1 else []
+def _only(meaning: Meaning) -> Meaning:
+    return meaning if len(meaning) == 1 else []
 
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
@@ -164,8 +170,8 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
         files = (index.graph.files[path] for path in sorted(index.files_defining(last)))
         units = (index.unit(file.path) for file in files if file.rules.names.constants)
         symbols = (SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name.get(last, ()))
-        found = group_by_key((one.qualified, one) for one in dict.fromkeys(symbols))
-        defined = index.memo.add(("constants", last), found)
+        by_name = group_by_key((one.qualified, one) for one in dict.fromkeys(symbols))
+        defined = index.memo.add(("constants", last), by_name)
     candidates = (*(f"{scope}.{name}" for scope in enclosing_names(within)), name)
     return next((defined[one] for one in candidates if one in defined), [])
 
@@ -186,13 +192,13 @@ def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meani
         return find_member(index, SymbolId(unit.facts.path, scope), name)
     # What a variable or a table holds is written after its name.
     is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
-    found = unit.by_qualified.get(inner)
+    definition = unit.by_qualified.get(inner)
     # A method of a type that another file defines, as in Go, needs a receiver; so does one of an object in a function.
-    is_member = (owner is None or owner.is_function) and found is not None and found.kind == "method"
-    if found is None and owner is None:
+    is_member = (owner is None or owner.is_function) and definition is not None and definition.kind == "method"
+    if definition is None and owner is None:
         return [one for type_ in find_declared_type(index, unit, scope) for one in find_member(index, type_, name)]
     is_closed = is_type and owner is not None and owner.kind != "module"
-    if found is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
+    if definition is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
         return []
     return [whole_type(index, SymbolId(unit.facts.path, inner))]
 
@@ -203,8 +209,8 @@ def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[Sym
         return []
 
     def find() -> Sequence[SymbolId]:
-        found = (one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId))
-        return [one for one in found if is_type(index, one)]
+        symbols = (one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId))
+        return [one for one in symbols if is_type(index, one)]
 
     return index.memo.once(("declared", unit.facts.path, scope), find)
 
@@ -223,11 +229,11 @@ def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     if unit.facts.rules.names.imports_open and not any(isinstance(one, SymbolId) for one in imported):
         imported = _find_beside(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
-    own = unit.by_qualified.get(name)
-    if own is None or _needs_object(unit, own) or (module and own.kind == "module"):
+    definition = unit.by_qualified.get(name)
+    if definition is None or _needs_object(unit, definition) or (module and definition.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
-    also = imported if own.kind in {"variable", "constant"} and not module else []
+    also = imported if definition.kind in {"variable", "constant"} and not module else []
     return [*module, whole_type(index, SymbolId(unit.facts.path, name)), *also]
 
 
@@ -247,12 +253,12 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     def find() -> Meaning:
         defining = index.files_defining(name)
         visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
-        share, known = unit.facts.rules.names.libraries, index.graph.files
-        files = [path for path in visible if path in defining and (share or name not in known[path].hidden)]
+        share, by_path = unit.facts.rules.names.libraries, index.graph.files
+        files = [path for path in visible if path in defining and (share or name not in by_path[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
-        found = [symbol for path in opened for symbol in resolve_export(index, path, name)]
-        members = _find_in_opened_types(index, unit, name) if defining and not found else []
-        every = list(dict.fromkeys((*found, *members, *_find_in_headers(index, unit, name, defining))))
+        exported = [symbol for path in opened for symbol in resolve_export(index, path, name)]
+        members = _find_in_opened_types(index, unit, name) if defining and not exported else []
+        every = list(dict.fromkeys((*exported, *members, *_find_in_headers(index, unit, name, defining))))
         types = [one for one in every if isinstance(one, SymbolId) and is_type(index, one)]
         is_guessed = (
             unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
@@ -295,8 +301,8 @@ def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         return []
     others = index.resolver.of(unit.facts).visible(unit.facts)
     units = (one for one in map(index.unit, others) if one.imports)
-    found = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
-    return next(filter(None, found), [])
+    meanings = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
+    return next(filter(None, meanings), [])
 
 
 def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Iterator[str]:
@@ -328,16 +334,16 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
     if not headers:
         text = index.lines(file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
-    found = [
+    symbols = [
         one
         for path in sorted(headers)
         for one in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name)
     ]
-    found = [one for declared in found for one in _find_body(index, declared)]
+    symbols = [one for declared in symbols for one in _find_body(index, declared)]
     if namespace:
-        return [one for one in found if is_inside(index, one, namespace)]
-    opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(found) > 1 else ()
-    return [one for one in found if any(is_inside(index, one, space) for space in opened)] or found
+        return [one for one in symbols if is_inside(index, one, namespace)]
+    opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(symbols) > 1 else ()
+    return [one for one in symbols if any(is_inside(index, one, space) for space in opened)] or symbols
 
 
 def _find_enumerators(unit: Unit, name: str) -> list[SymbolId]:
@@ -358,14 +364,14 @@ def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> 
 
 def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
     """The function that a header only declares, if one alone has its whole name: there may be one for each platform."""
-    found = index.definition(symbol) if isinstance(symbol, SymbolId) else None
-    if found is None or found.kind != "prototype":
+    declaration = index.definition(symbol) if isinstance(symbol, SymbolId) else None
+    if declaration is None or declaration.kind != "prototype":
         return [symbol]
     bodies = [
         SymbolId(one.facts.path, one.without_namespace(body.qualified))
-        for one in map(index.unit, sorted(index.files_defining(found.name)))
-        for body in one.by_name.get(found.name, ())
-        if body.is_function and body.qualified == found.qualified and one.facts.rules.imports.headers
+        for one in map(index.unit, sorted(index.files_defining(declaration.name)))
+        for body in one.by_name.get(declaration.name, ())
+        if body.is_function and body.qualified == declaration.qualified and one.facts.rules.imports.headers
     ]
     return bodies if len(set(bodies)) == 1 else [symbol]
 
@@ -376,8 +382,8 @@ def find_included(index: CodeIndex, path: str) -> frozenset[str]:
     def targets(source: str) -> list[str]:
         return [edge.target for edge in index.graph.edges_from(source)]
 
-    known: frozenset[str] = index.answers.once(("included", path), lambda: frozenset(reachable(targets(path), targets)))
-    return known
+    paths: frozenset[str] = index.answers.once(("included", path), lambda: frozenset(reachable(targets(path), targets)))
+    return paths
 
 
 def is_namespace(index: CodeIndex, unit: Unit, written: str) -> bool:
@@ -415,7 +421,7 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     if unit.facts.rules.names.calls != "macro":
         return []
     path, crate = unit.facts.path, _crate_of(index, unit.facts.folder)
-    found = {
+    macros = {
         one.facts.path: SymbolId(one.facts.path, definition.qualified)
         for one in map(index.unit, sorted(index.files_defining(name)))
         for definition in one.by_name[name]
@@ -425,8 +431,8 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
             or _has_attribute(index.lines(one.facts.file_id), definition.start_line, "macro_export")
         )
     }
-    near = [path] if path in found else nearest_all(list(found), unit.facts.folder)
-    return [found[one] for one in near] if len(near) <= _MOST_MACROS else []
+    near = [path] if path in macros else nearest_all(list(macros), unit.facts.folder)
+    return [macros[one] for one in near] if len(near) <= _MOST_MACROS else []
 
 
 def _crate_of(index: CodeIndex, folder: str) -> str:
@@ -473,8 +479,10 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
         lines = index.lines(unit.facts.file_id)
         above = [one for one in above if not any(one.module in lines.get(at, "") for at in range(one.line, line))]
     targets = [target for one in on_line or above[-1:] for target in index.outcome(unit.facts, one).targets]
-    found = (resolve_export(index, one.path, name) if one.names else [ModuleId((one.path,), name)] for one in targets)
-    return list(chain.from_iterable(found))
+    meanings = (
+        resolve_export(index, one.path, name) if one.names else [ModuleId((one.path,), name)] for one in targets
+    )
+    return list(chain.from_iterable(meanings))
 
 
 def takes_module(index: CodeIndex, unit: Unit, written: Import) -> bool:
@@ -548,8 +556,8 @@ def _module_name(written: Import, target: str) -> str:
 def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meaning:
     """A default export without a name is mostly called as the import or its file is; otherwise the file stands for the
     object it exports. A member of what `module.exports` holds is taken by its name."""
-    if found := resolve_export(index, path, name):
-        return found
+    if symbols := resolve_export(index, path, name):
+        return symbols
     if name != "default" or not alias:
         return _descend(index, resolve_export(index, path, EXPORTED), [name]) if name != EXPORTED else []
     named = (resolve_export(index, path, one) for one in (alias, path.rpartition("/")[2].partition(".")[0]))
@@ -593,26 +601,26 @@ class Place(NamedTuple):
 def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
     """A top-level name of a file, followed through re-exports: depth first, in the order of the imports."""
     start = Place(path, name)
-    known: Meaning | None = index.memo.get(start)
-    if known is not None:
-        return known
+    memorized: Meaning | None = index.memo.get(start)
+    if memorized is not None:
+        return memorized
     tried: set[Place] = set()
     waiting: list[Place | ModuleId] = [start]
-    found: Meaning = []
-    while waiting and not found:
+    meaning: Meaning = []
+    while waiting and not meaning:
         current = waiting.pop()
         if isinstance(current, ModuleId):
-            found = resolve_module(index, current)
+            meaning = resolve_module(index, current)
         elif current not in tried:
             tried.add(current)
-            known = index.memo.get(current)
-            found = known if known is not None else _find_offered(index, *current)
-            if known is None and not found:
+            memorized = index.memo.get(current)
+            meaning = memorized if memorized is not None else _find_offered(index, *current)
+            if memorized is None and not meaning:
                 waiting += reversed(_reexport_sources(index, *current))
     # If nothing is found, nothing was left untried: no file on the way exports it either.
-    for place in [start] if found else tried:
-        index.memo.add(place, found)
-    return found
+    for place in [start] if meaning else tried:
+        index.memo.add(place, meaning)
+    return meaning
 
 
 def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
@@ -636,7 +644,7 @@ def _find_renamed(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 def _find_default(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What `export default cart` or `module.exports = cart` names."""
     named = (_NAMED_VALUE.fullmatch(text) for text in exported_values(index, unit.facts.path, name))
-    return next((found for one in named if one and (found := resolve_dotted(index, unit, one[1], ""))), [])
+    return next((meaning for one in named if one and (meaning := resolve_dotted(index, unit, one[1], ""))), [])
 
 
 def exported_values(index: CodeIndex, path: str, name: str) -> list[str]:
@@ -647,7 +655,7 @@ def exported_values(index: CodeIndex, path: str, name: str) -> list[str]:
 
 def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | ModuleId]:
     """Where else a file may get a name from."""
-    found: list[Place | ModuleId] = []
+    sources: list[Place | ModuleId] = []
     unit = index.unit(path)
     for written in unit.imports_for(name):
         if written.names and written.alias not in ("", name):
@@ -658,10 +666,12 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
         for target in () if outcome.package else outcome.targets:  # a package is not re-exported
             if not target.names and written.names != ("*",):
                 if _module_name(written, target.path) == name or written.alias == name:
-                    found.append(ModuleId((target.path,), written.module))
+                    sources.append(ModuleId((target.path,), written.module))
             elif target.path != path:
-                found.append(Place(target.path, written.names[0] if written.alias == name and written.names else name))
-    return found
+                sources.append(
+                    Place(target.path, written.names[0] if written.alias == name and written.names else name)
+                )
+    return sources
 
 
 # --- types and members -----------------------------------------------------------------------------------------------
@@ -669,10 +679,10 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
-    own = next((own for one in lineage(index, owner) if (own := find_own_member(index, one, name))), [])
-    if own and _is_part(index, whole_type(index, owner)):  # a type from outside has what our protocol asks of it
-        own = [one for one in own if not _is_requirement(index, one)]
-    return own or _find_accessed(index, owner, name) or _find_added(index, owner, name)
+    members = next((members for one in lineage(index, owner) if (members := find_own_member(index, one, name))), [])
+    if members and _is_part(index, whole_type(index, owner)):  # a type from outside has what our protocol asks of it
+        members = [one for one in members if not _is_requirement(index, one)]
+    return members or _find_accessed(index, owner, name) or _find_added(index, owner, name)
 
 
 def _is_requirement(index: CodeIndex, member: SymbolId) -> bool:
@@ -691,9 +701,9 @@ def has_accessors(unit: Unit) -> bool:
 
 def _find_accessed(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """The field that a generated method gets or sets: `isOpen`, `getOpen` and `setOpen` mean `open`."""
-    if not (found := _ACCESSOR.fullmatch(name)):
+    if not (accessor := _ACCESSOR.fullmatch(name)):
         return []
-    fields = (found[1][0].lower() + found[1][1:], f"is{found[1]}")
+    fields = (accessor[1][0].lower() + accessor[1][1:], f"is{accessor[1]}")
     places = ((one, index.unit(one.path)) for one in lineage(index, owner))
     names = ((one, unit, f"{one.qualified}.{field}") for one, unit in places for field in fields)
     return next(
@@ -736,7 +746,7 @@ def find_members_of_containers(index: CodeIndex, unit: Unit, name: str) -> Seque
 
     def find() -> Sequence[SymbolId]:
         units = map(index.unit, sorted(index.files_defining(name)))
-        members = (SymbolId(one.facts.path, found.qualified) for one in units for found in one.by_name.get(name, ()))
+        members = (SymbolId(one.facts.path, member.qualified) for one in units for member in one.by_name.get(name, ()))
         return [one for one in members if _is_part(index, whole_type(index, one.owner))]
 
     return index.memo.once(("of containers", name), find)
@@ -766,13 +776,13 @@ def find_extension_methods(index: CodeIndex, unit: Unit, name: str) -> Sequence[
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     unit = index.unit(owner.path)
     inner, rules = f"{owner.qualified}.{name}", unit.facts.rules.names
-    own = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
-    if not own and rules.default_exports:
+    members = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
+    if not members and rules.default_exports:
         return _find_held(index, unit, owner, name)
     # In Swift a method that another file adds may have the name of a property: `tableView`.
-    if not rules.open_types or (own and not (rules.extensions and unit.by_qualified[inner].is_function)):
-        return own
-    return list(dict.fromkeys((*own, *_find_in_parts(index, owner, name))))
+    if not rules.open_types or (members and not (rules.extensions and unit.by_qualified[inner].is_function)):
+        return members
+    return list(dict.fromkeys((*members, *_find_in_parts(index, owner, name))))
 
 
 def _find_held(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequence[SymbolId]:
@@ -782,17 +792,17 @@ def _find_held(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequ
     if len(named) != 1 or named[0].qualified != name or named[0].kind != "method" or not holds_object(index, owner):
         return []
     lines, around = index.lines(unit.facts.file_id), unit.by_qualified[owner.qualified]
-    first, own = (lines.get(at, "") for at in (around.start_line + 1, named[0].start_line))
+    first, written = (lines.get(at, "") for at in (around.start_line + 1, named[0].start_line))
     is_inside = around.start_line < named[0].start_line <= around.end_line
-    return [SymbolId(owner.path, name)] if is_inside and _indent(first) == _indent(own) else []
+    return [SymbolId(owner.path, name)] if is_inside and _indent(first) == _indent(written) else []
 
 
 def holds_object(index: CodeIndex, symbol: SymbolId) -> bool:
     """Whether a variable of JavaScript is bound to an object that is written out."""
-    found, facts = index.definition(symbol), index.graph.files[symbol.path]
-    if found is None or found.kind not in ("variable", "constant") or not facts.rules.names.default_exports:
+    definition, facts = index.definition(symbol), index.graph.files[symbol.path]
+    if definition is None or definition.kind not in ("variable", "constant") or not facts.rules.names.default_exports:
         return False
-    return _OBJECT.search(index.lines(facts.file_id).get(found.start_line, "")) is not None
+    return _OBJECT.search(index.lines(facts.file_id).get(definition.start_line, "")) is not None
 
 
 def _indent(text: str) -> int:
@@ -877,14 +887,14 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """What a function of Elixir implements: one of a protocol, named as the implementation is, or of a behaviour."""
-    own, name = index.definition(symbol.owner), symbol.qualified.rpartition(".")[2]
+    implementation, name = index.definition(symbol.owner), symbol.qualified.rpartition(".")[2]
     unit, paths = index.unit(symbol.path), index.files_defining(name)
-    if own is None or own.kind != "impl":
+    if implementation is None or implementation.kind != "impl":
         use = Reference(name, 0, "use", symbol.owner.qualified)
         written = _BEHAVIOUR.findall(index.lines(unit.facts.file_id).whole_text()) if len(paths) > 1 else ()
         modules = [_full_name(index, unit, one.split("."), use) for one in written]
-        wanted = [SymbolId(path, f"{one}.{name}") for one in modules for path in _module_files(index, unit, one)]
-        return [one for one in wanted if one != symbol and index.definition(one)]
+        callbacks = [SymbolId(path, f"{one}.{name}") for one in modules for path in _module_files(index, unit, one)]
+        return [one for one in callbacks if one != symbol and index.definition(one)]
     meant = [SymbolId(path, symbol.qualified) for path in sorted(paths) if path != symbol.path]
     return [one for one in meant if (found := index.definition(one.owner)) and found.kind == "protocol"]
 
@@ -892,11 +902,11 @@ def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """In Go a type implements every interface all of whose methods it has, with as many parameters and results; a name
     that very many files define is not followed."""
-    owner, name, own = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
-    defining = index.files_defining(name) if own.rules.names.structural and owner.qualified else ()
+    owner, name, facts = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
+    defining = index.files_defining(name) if facts.rules.names.structural and owner.qualified else ()
     if len(defining) > _MOST_DEFINING:
         return []
-    units = (index.unit(path) for path in sorted(defining) if index.graph.files[path].language == own.language)
+    units = (index.unit(path) for path in sorted(defining) if index.graph.files[path].language == facts.language)
     return [
         SymbolId(unit.facts.path, f"{interface}.{name}")
         for unit in units
@@ -910,9 +920,9 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     ]
 
 
-def _has_method(index: CodeIndex, owner: SymbolId, wanted: Definition) -> bool:
-    found = map(index.definition, find_member(index, owner, wanted.name))
-    return any(own is not None and _count_values(own) == _count_values(wanted) for own in found)
+def _has_method(index: CodeIndex, owner: SymbolId, method: Definition) -> bool:
+    methods = map(index.definition, find_member(index, owner, method.name))
+    return any(candidate is not None and _count_values(candidate) == _count_values(method) for candidate in methods)
 
 
 def _count_values(method: Definition) -> tuple[int, int]:
@@ -935,8 +945,8 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
     """The types that a type extends, as far as they are defined here."""
 
     def find() -> Sequence[SymbolId]:
-        found = (base for part in find_parts(index, owner) for base in _find_written_bases(index, part))
-        return list(dict.fromkeys(one for one in found if one != owner))
+        bases = (base for part in find_parts(index, owner) for base in _find_written_bases(index, part))
+        return list(dict.fromkeys(one for one in bases if one != owner))
 
     return index.memo.once(("bases", owner), find)
 
@@ -966,8 +976,8 @@ def _find_written_bases(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]
     if unit.facts.rules.names.open_traits and any(base.endswith("Facade") for base in definition.bases):
         written += _FACING.findall(index.lines(unit.facts.file_id).whole_text())
     for base in written:
-        found = resolve_dotted(index, unit, base, owner.owner.qualified)
-        yield from (one for one in found if isinstance(one, SymbolId))
+        meaning = resolve_dotted(index, unit, base, owner.owner.qualified)
+        yield from (one for one in meaning if isinstance(one, SymbolId))
 
 
 def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> Meaning:
@@ -981,8 +991,8 @@ def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> M
     spaces = (at for at in range(len(parts) - 1, 0, -1) if is_namespace(index, unit, ".".join(parts[:at])))
     at = next(spaces, 0)
     first, *rest = parts[at:]
-    found = resolve_in_namespace(index, unit, ".".join(parts[:at]), first) or resolve_bare(index, unit, first, within)
-    return _descend(index, found or (path_start(index, unit, first) if "::" in written else []), rest)
+    start = resolve_in_namespace(index, unit, ".".join(parts[:at]), first) or resolve_bare(index, unit, first, within)
+    return _descend(index, start or (path_start(index, unit, first) if "::" in written else []), rest)
 
 
 def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str) -> Meaning:
@@ -995,7 +1005,7 @@ def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
     for part in parts:
         owners = merge_opened(index, meaning)
-        meaning = list(dict.fromkeys(found for one in owners for found in resolve_attribute(index, one, part)))
+        meaning = list(dict.fromkeys(symbol for one in owners for symbol in resolve_attribute(index, one, part)))
     return meaning
 
 
@@ -1016,9 +1026,9 @@ def resolve_attribute(index: CodeIndex, owner: SymbolId | ModuleId, name: str) -
     """What `owner.name` means."""
     if isinstance(owner, SymbolId):
         return find_member(index, owner, name)
-    found = [symbol for path in owner.paths for symbol in resolve_export(index, path, name)]
-    if found or not owner.written:
-        return found
+    exported = [symbol for path in owner.paths for symbol in resolve_export(index, path, name)]
+    if exported or not owner.written:
+        return exported
     file = index.graph.files[owner.paths[0]]
     inner = Import(f"{owner.written}.{name}", 0)
     if not file.rules.names.dotted_modules or owner.written.startswith("."):
@@ -1122,15 +1132,15 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
         return _function(index, unit, _full_name(index, unit, parts, use), use.name)
     if pair := _BEFORE_ATOM.search(before):
         scoped = ".".join([*_route_scopes(index, unit, use.line), pair[1]])
-        found = _function(index, unit, scoped, use.name) if scoped != pair[1] else ()
-        return found or _function(index, unit, _full_name(index, unit, pair[1].split("."), use), use.name)
+        functions = _function(index, unit, scoped, use.name) if scoped != pair[1] else ()
+        return functions or _function(index, unit, _full_name(index, unit, pair[1].split("."), use), use.name)
     return _own_function(index, unit, replace(use, role="call") if is_component else use, before, after)
 
 
 def _function(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols | None:
     """A module from outside has none of ours; one of ours may have functions made by a macro."""
-    found = [SymbolId(path, f"{module}.{name}") for path in _module_files(index, unit, module)]
-    return tuple(one for one in found if index.definition(one)) or (None if found else ())
+    functions = [SymbolId(path, f"{module}.{name}") for path in _module_files(index, unit, module)]
+    return tuple(one for one in functions if index.definition(one)) or (None if functions else ())
 
 
 def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
@@ -1141,9 +1151,9 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
         return ()  # without brackets and arguments it is a variable
     imported = (*_imports_with(index, unit, "import"), *_imports_by_use(index, unit, "import"))
     for module in (_module_around(unit, use.within), *(name for one in imported for name in _modules_of(unit, one))):
-        found = _function(index, unit, module, use.name) if module else None
-        if found:
-            return found
+        functions = _function(index, unit, module, use.name) if module else None
+        if functions:
+            return functions
     # One of our modules may write the function into those that use it.
     files = {path for one in _imports_with(index, unit, "use") for path in _module_files(index, unit, one.module)}
     return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
@@ -1177,7 +1187,7 @@ def _modules_of(unit: Unit, written: Import) -> list[str]:
 
 def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
     """The modules of the blocks around a route, the outermost first."""
-    lines, found = index.lines(unit.facts.file_id), list[str]()
+    lines, modules = index.lines(unit.facts.file_id), list[str]()
     if not index.memo.once(("routes", unit.facts.path), lambda: _ROUTES.findall(lines.whole_text())):
         return []
     depth = 1000
@@ -1185,8 +1195,8 @@ def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
         indent = len(text) - len(text.lstrip())
         if text.strip() and indent < depth:  # a line around the last one
             depth, scope = indent, _ROUTE_SCOPE.match(text)
-            found = [scope[1], *found] if scope else found
-    return found
+            modules = [scope[1], *modules] if scope else modules
+    return modules
 
 
 def _full_name(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -> str:
@@ -1219,8 +1229,8 @@ def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
 
 def _imports_with(index: CodeIndex, unit: Unit, keyword: str) -> list[Import]:
     lines = index.lines(unit.facts.file_id)
-    found = ((written, _WORD.match(lines.get(written.line, ""))) for written in unit.imports)
-    return [written for written, word in found if word and word.group(1) == keyword]
+    keywords = ((written, _WORD.match(lines.get(written.line, ""))) for written in unit.imports)
+    return [written for written, word in keywords if word and word.group(1) == keyword]
 
 
 def _module_files(index: CodeIndex, unit: Unit, module: str) -> list[str]:
