@@ -12,8 +12,24 @@ from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
-from codeinfo.graph.references import INTERFACES, is_default_export, is_registered, other_names, symbol_info
-from codeinfo.graph.scopes import find_bases, find_import, find_included, find_overridden, last_names, resolve_bare
+from codeinfo.graph.references import (
+    INTERFACES,
+    find_uses,
+    is_default_export,
+    is_registered,
+    look_up,
+    other_names,
+    symbol_info,
+)
+from codeinfo.graph.scopes import (
+    find_bases,
+    find_import,
+    find_included,
+    find_overridden,
+    last_names,
+    resolve_bare,
+    whole_type,
+)
 from codeinfo.graph.uses import LITERAL, UsedNames, references_to
 from codeinfo.languages import is_product, language_of
 from codeinfo.languages.model import FileFacts, ancestors, get_language
@@ -203,7 +219,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         while border:
             beyond: Border = {}
             for path, names in border.items():
-                for edge in index.graph.edges_to(path):
+                for edge in (*index.graph.edges_to(path), *_edges_to_added(index, path)):
                     if edge.source in seen or (path in sent and _extends(index, edge.source, path)):
                         continue
                     taken = _taken_names(index, edge, names, is_origin=origins.get(path) is _ALL)
@@ -223,6 +239,24 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         weight = index.graph.centrality
         reached += sorted(users.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
     return reached
+
+
+def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
+    """Which files use methods that a file of Rust adds to types of other files: no import leads to it."""
+    unit = index.unit(path)
+
+    def find() -> list[Edge]:
+        impls = (SymbolId(path, name) for name, one in unit.by_qualified.items() if one.kind == "impl")
+        added = tuple(f"{one.qualified}." for one in impls if whole_type(index, one).path != path)
+        methods = (SymbolId(path, name) for name in unit.by_qualified if added and name.startswith(added))
+        return [
+            Edge(use.file.path, path, use.reference.line, (method.qualified,))
+            for method in methods
+            for use in find_uses(index, look_up(index, str(method))).uses
+            if use.symbol == method and use.file.path != path
+        ]
+
+    return index.memo.once(("added", path), find) if unit.facts.rules.imports.paths else ()
 
 
 def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[str]:
