@@ -363,6 +363,12 @@ def test_what_is_gone(project: Path) -> None:
     assert found[1][2] == "the test test_send is gone"
 
 
+def test_what_is_gone_of_a_file_and_used_nowhere_is_one_finding(project: Path) -> None:
+    commit(project, "parts", {"pkg/parts.py": "".join(f"def part_{name}(a):\n    return a\n\n\n" for name in "abc")})
+    (project / "pkg" / "parts.py").write_text("x = 1\n")
+    assert [message for kind, _, message in review(project) if kind == "api"] == ["part_a, part_b, part_c are gone"]
+
+
 def test_a_bundle_that_is_gone_was_no_api(project: Path) -> None:
     packed = ";".join(f"export function f{number}(a){{return a+{number}}}" for number in range(400))
     commit(project, "bundles", {"ui/dist/app.js": "export function run() {}\n", "ui/lib/packed.js": packed})
@@ -632,7 +638,7 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
     moved = Revision(compare("b.py", None, "x"), Version(), Version("x", (gone,)), is_product=True)
     left = Revision(compare("a.py", "x", "y"), before, after, is_product=True)
     assert api_changes([left, moved]) == []
-    assert [finding.message for finding, _ in api_changes([left])] == ["f (function) is gone: def f(a)"]
+    assert [change.finding.message for change in api_changes([left])] == ["f (function) is gone: def f(a)"]
     number = [Definition("V", "V", "constant", f"V = {value}", "", 1, 1) for value in (1, 2)]
     raised = Revision(
         compare("a.py", "x", "y"), Version("x", (number[0],)), Version("y", (number[1],)), is_product=True
@@ -671,7 +677,7 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
     assert api_changes([hidden]) == []
     everything = Import("@a/client", 1, ("*",), reexport=True)
     index = Revision(compare("index.ts", "x", "y"), Version("x", (), (everything,)), Version("y"), is_product=True)
-    assert [finding.message for finding, _ in api_changes([index])] == [
+    assert [change.finding.message for change in api_changes([index])] == [
         "* of @a/client is no longer exported from here"
     ]
 
@@ -738,7 +744,7 @@ def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
             Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)
         )
         revision = Revision(compare(path, before, after), old, new, is_product=True)
-        return [finding.kind for finding, _ in api_changes([revision])]
+        return [change.finding.kind for change in api_changes([revision])]
 
     assert changes("a.cs", "public Task send(int a)", "public async Task send(int a)") == []
     assert changes("a.ts", "export function send(): Promise<A>", "export async function send(): Promise<A>") == []

@@ -359,19 +359,26 @@ class Change:
         """Changes to what others can name, with their users in this project. In a program these are all users, and a
         compiler finds them."""
         findings = []
-        for finding, qualified in diff.api_changes(self._revisions):
-            path, name = finding.place.rpartition(":")[0], qualified.rpartition(".")[2]
-            used = self._uses_outside(path, qualified) if qualified else []
-            if qualified and not self._definitions(f"{path}::{qualified}"):
-                # Removed: by name alone, if nothing else has that name.
+        gone: dict[str, list[diff.ApiChange]] = defaultdict(list)  # by path, what nothing here uses
+        for change in diff.api_changes(self._revisions):
+            path, name = change.finding.place.rpartition(":")[0], change.name.rpartition(".")[2]
+            used = self._uses_outside(path, change.name) if name else []
+            if name and not self._definitions(f"{path}::{change.name}"):  # removed: by name alone, if no other has it
                 used = (
                     [] if self._definitions(name) else [use for use in self._uses(name) if use.file not in self.paths]
                 )
             users = dict.fromkeys(use.file for use in used)
-            also = f"; used outside the change in {_join_paths(users)}" if users else ""
             is_in_program = next((self._programs[one] for one in ancestors(path) if one in self._programs), False)
-            if not is_in_program or (users and not path.endswith(COMPILED)):
-                findings.append(replace(finding, message=finding.message + also))
+            if is_in_program and (not users or path.endswith(COMPILED)):
+                continue
+            if change.is_gone and not users:
+                gone[path].append(change)
+            else:
+                also = f"; used outside the change in {_join_paths(users)}" if users else ""
+                findings.append(replace(change.finding, message=change.finding.message + also))
+        for first, *more in gone.values():
+            names = diff.list_names(change.name for change in (first, *more))
+            findings.append(replace(first.finding, message=f"{names} are gone") if more else first.finding)
         return findings
 
     def _find_new_dependencies(self) -> list[Finding]:

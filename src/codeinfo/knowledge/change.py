@@ -217,11 +217,17 @@ class Revision(Struct, frozen=True, dict=True):
         return [pair for pair in enumerate(self.after.lines, 1) if pair[0] in self.change.added]
 
 
-def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
-    """Exported definitions that are gone or are now called differently, each with its qualified name, and exports
-    that are gone. What only moved to another changed file is not gone."""
+class ApiChange(Struct, frozen=True):
+    finding: Finding
+    name: str = ""  # qualified, of a definition
+    is_gone: bool = False
+
+
+def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
+    """Exported definitions that are gone or are now called differently, and exports that are gone. What only moved to
+    another changed file is not gone."""
     anywhere = {one.qualified for revision in revisions for one in revision.after.definitions}
-    changes: list[tuple[Finding, str]] = []
+    changes: list[ApiChange] = []
     for revision in revisions:
         if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
             continue
@@ -237,20 +243,22 @@ def api_changes(revisions: Sequence[Revision]) -> list[tuple[Finding, str]]:
             is_alike = str.__eq__ if is_implemented else _takes_the_same
             if not same_name and one.qualified not in anywhere:
                 message = f"{one.qualified} ({one.kind}) is gone: {_short(one.signature)}"
-                changes.append((Finding("api", revision.at(one.start_line), message), one.qualified))
+                finding = Finding("api", revision.at(one.start_line), message)
+                changes.append(ApiChange(finding, one.qualified, is_gone=True))
             elif (
                 one.kind != "constant"
                 and len(same_name) == 1 == counts[one.qualified]
                 and not is_alike(_shape(one, revision.path), _shape(same_name[0], revision.path))
             ):
                 message = f"{one.qualified} was {_short(one.signature)}, is {_short(same_name[0].signature)}"
-                changes.append((Finding("api", revision.at(same_name[0].start_line), message), one.qualified))
+                finding = Finding("api", revision.at(same_name[0].start_line), message)
+                changes.append(ApiChange(finding, one.qualified))
         offered = {(written.module, written.names) for written in revision.after.imports if written.reexport}
         for written in revision.before.imports:
             if written.reexport and (written.module, written.names) not in offered:
                 names = ", ".join(written.names) or "everything"
                 message = f"{names} of {written.module} is no longer exported from here"
-                changes.append((Finding("api", revision.at(written.line), message), ""))
+                changes.append(ApiChange(Finding("api", revision.at(written.line), message)))
     return changes
 
 
@@ -492,9 +500,12 @@ def _is_offered(one: Definition, public: Collection[str], path: str) -> bool:
 
 
 def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> Finding:
+    return Finding("untested", place, f"{list_names(names)} {what[len(set(names)) > 1]}")
+
+
+def list_names(names: Iterable[str]) -> str:
     every = list(dict.fromkeys(names))  # overloads have one name
-    more = f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else ""
-    return Finding("untested", place, f"{', '.join(every[:MOST_NAMED])}{more} {what[len(every) > 1]}")
+    return ", ".join(every[:MOST_NAMED]) + (f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else "")
 
 
 def _find_renamed(revision: Revision) -> dict[str, str]:
