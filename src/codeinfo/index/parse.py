@@ -710,7 +710,7 @@ def split_name(written: str, kind: str) -> tuple[tuple[str, ...], str]:
         return (), written
     if len(written) > _MAX_NAME:
         return (), ""
-    if written[0] == "`" == written[-1] and " " in written:  # as tests of Kotlin are called
+    if written.startswith("`") and written.endswith("`") and " " in written:  # as tests of Kotlin are called
         return (), written.strip("`")
     text = written.strip('"`:# \t\r\n').lstrip("$")  # at the end it belongs to a name of JavaScript: `total$`
     if text.startswith("'"):  # at the end it belongs to a Haskell name
