@@ -339,5 +339,7 @@ def test_a_variable_of_go_is_a_variable_in_upper_case_too() -> None:
 
 
 def test_a_bit_field_of_cpp_without_a_name_leaves_the_others() -> None:
-    parsed = parse("cpp", "class Flags {\n  unsigned ready : 1;\n  unsigned : 0;\n  int size() const { return 1; }\n};\n")
+    parsed = parse(
+        "cpp", "class Flags {\n  unsigned ready : 1;\n  unsigned : 0;\n  int size() const { return 1; }\n};\n"
+    )
     assert [one.qualified for one in parsed.definitions] == ["Flags", "Flags.ready", "Flags.size"]
