@@ -95,8 +95,8 @@ class ImportResolver:
         # What the file defines itself, or an import binds to something certain.
         certain = (one for one in imports if one.alias or one.names or rules.binds_last)
         settled = frozenset((*source.exports, *source.hidden, *(name for one in certain for name in last_name(one))))
-        own = self.tree.exported if source.rules.names.extensions else frozenset()
-        open_names = _OpenNames(rules, used, settled, own)
+        exported = self.tree.exported if source.rules.names.extensions else frozenset()
+        open_names = _OpenNames(rules, used, settled, exported)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
         for written in imports:
@@ -186,9 +186,9 @@ class ImportResolver:
         """Modules used by their full name, which needs no import, or by one that starts with an alias or with what is
         written before a block of routes: `scope "/", Shop do`."""
         resolver = self.of(source)
-        known = [f"{one.module}.{name}" for one in imports for name in one.names]
-        known += [one.module for one in imports if not one.names]
-        aliases = {name.rpartition(".")[2]: name for name in known} | {one.alias: one.module for one in imports}
+        modules = [f"{one.module}.{name}" for one in imports for name in one.names]
+        modules += [one.module for one in imports if not one.names]
+        aliases = {name.rpartition(".")[2]: name for name in modules} | {one.alias: one.module for one in imports}
         around = [name for row in _ROUTES.findall(unpack(packed)[0]) for name in _MODULE.findall(row)]
         scopes = [f"{name}." for name in (*around, *map(".".join, permutations(around, 2)))]
         return [
@@ -235,10 +235,10 @@ class _OpenNames:
     """The names used in a file whose meaning depends on the packages it can see."""
 
     def __init__(
-        self, rules: ImportRules, used: Mapping[str, int], settled: frozenset[str], own: frozenset[str]
+        self, rules: ImportRules, used: Mapping[str, int], settled: frozenset[str], exported: frozenset[str]
     ) -> None:
         self.used = used
-        self._rules, self._settled, self._own = rules, settled, own
+        self._rules, self._settled, self._exported = rules, settled, exported
         self.open = frozenset(
             name
             for name in used
@@ -280,26 +280,26 @@ class _OpenNames:
         outer, _, last = name.rpartition(".")
         if last[0].isupper():
             return last in self.open and outer in self._settled
-        is_known = outer in self._settled or outer in self.used or outer not in self._own
+        is_known = outer in self._settled or outer in self.used or outer not in self._exported
         return is_known and (last in self.open or f".{last}" in self.used)
 
 
 def _by_owner(words: Iterable[str]) -> dict[str, set[str]]:
     """The names behind a dot, by what stands before it: nothing, for all of them."""
-    found: dict[str, set[str]] = {}
+    names: dict[str, set[str]] = {}
     for word in words:
         owner, dot, name = word.partition(".")
         if dot:
-            found.setdefault(owner, set()).add(name)
-    return found
+            names.setdefault(owner, set()).add(name)
+    return names
 
 
 def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge per pair of files: the first line of those that take effect first, all the names."""
-    known = edges.get(edge.target)
-    if known is not None:
-        first = min(known, edge, key=lambda one: one.timing)  # "" before "dropped", "lazy" and "types"
-        edge = replace(first, names=tuple(dict.fromkeys((*known.names, *edge.names))))
+    before = edges.get(edge.target)
+    if before is not None:
+        first = min(before, edge, key=lambda one: one.timing)  # "" before "dropped", "lazy" and "types"
+        edge = replace(first, names=tuple(dict.fromkeys((*before.names, *edge.names))))
     edges[edge.target] = edge
 
 
@@ -307,24 +307,24 @@ def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
 
 
 def refresh_graph(
-    known: Graph | None, facts: CodeFacts, root: Path, contents: Files, imports: ImportResolver | None = None
+    last: Graph | None, facts: CodeFacts, root: Path, contents: Files, imports: ImportResolver | None = None
 ) -> tuple[Graph, ImportResolver | None]:
     """The graph of this generation, reusing the last one where it is still valid, and its import resolver, if there
     is one: `imports` is the last one's. Configurations are read from `contents`."""
     listed = sorted(facts.files(), key=lambda file: file.path)  # ids follow the order in which parsers finished
-    old = {one.file_id: one for one in known.files.values()} if known else {}
+    old = {one.file_id: one for one in last.files.values()} if last else {}
     changed = [file for file in listed if file.file_id not in old]
     outlines = group_by_key(facts.outlines([file.file_id for file in changed] if old else None))
     fresh = {file.file_id: facts_of(file, outlines.get(file.file_id, [])) for file in changed}
     files = {file.path: fresh.get(file.file_id) or old[file.file_id] for file in listed}
-    stale = _stale_paths(known, files, changed)
-    if known is None or not have_same_exports(known.files, files):
+    stale = _stale_paths(last, files, changed)
+    if last is None or not have_same_exports(last.files, files):
         imports = None
-    if not stale and known is not None:
-        return replace(known, generation=facts.generation, files=files), imports
+    if not stale and last is not None:
+        return replace(last, generation=facts.generation, files=files), imports
     if imports is None:
         imports = ImportResolver(project_tree(files, root, contents))
-    links = {path: links for path, links in known.links.items() if path in files} if known else {}
+    links = {path: links for path, links in last.links.items() if path in files} if last else {}
     links = {path: one for path, one in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], imports, facts))
     return Graph(facts.generation, files, {path: links[path] for path in files if path in links}), imports
@@ -353,12 +353,12 @@ def project_tree(files: Mapping[str, FileFacts], root: Path, contents: Files) ->
 
 def configs_above(root: Path) -> dict[str, str]:
     """What the folders above the root, up to the repository's own, configure about imports."""
-    found: dict[str, str] = {}
+    configs: dict[str, str] = {}
     for depth, folder in enumerate(_folders_above(root)[:MOST_ABOVE], start=1):
         with contextlib.suppress(OSError):
             names = sorted(path.name for path in folder.iterdir() if is_config(path.name))
-            found.update({"../" * depth + name: _config(folder, name) for name in names})
-    return found
+            configs.update({"../" * depth + name: _config(folder, name) for name in names})
+    return configs
 
 
 def _folders_above(root: Path) -> list[Path]:
@@ -438,18 +438,18 @@ def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[s
     )
 
 
-def _stale_paths(known: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
+def _stale_paths(last: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
     """The files whose links must be recomputed."""
-    if known is None:
+    if last is None:
         return set(files)
-    came = {file.path for file in changed if file.path not in known.files}
-    went = {path for path in known.files if path not in files}
+    came = {file.path for file in changed if file.path not in last.files}
+    went = {path for path in last.files if path not in files}
     reread = {file.path for file in changed} - came
     if any(is_config(path) for path in (*came, *went, *reread)):
         return set(files)
-    moved = {files[path].language for path in came} | {known.files[path].language for path in went}
+    moved = {files[path].language for path in came} | {last.files[path].language for path in went}
     for path in reread:
-        now, before = files[path], known.files[path]
+        now, before = files[path], last.files[path]
         if now.rules.imports.by_use and (now.exports, now.packages) != (before.exports, before.packages):
             moved.add(now.language)
     families = {language_family(language) for language in moved}
@@ -462,8 +462,8 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
     rules = {file.file_id: file.rules.imports for file in files}
     read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
     packed = dict(facts.references(read))
-    found = {f.path: resolver.links(f, imports.get(f.file_id, ()), packed.get(f.file_id, b"")) for f in files}
-    return {path: links for path, links in found.items() if links.edges or links.loose}
+    links = {f.path: resolver.links(f, imports.get(f.file_id, ()), packed.get(f.file_id, b"")) for f in files}
+    return {path: links for path, links in links.items() if links.edges or links.loose}
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:
@@ -554,16 +554,16 @@ class CodeIndex:
 
     def outcome(self, source: FileFacts, written: Import) -> Outcome:
         key = ("outcome", source.path, written)
-        known: Outcome | None = self.memo.get(key)
-        return known if known is not None else self.memo.add(key, self.resolver.of(source).resolve(source, written))
+        cached: Outcome | None = self.memo.get(key)
+        return cached if cached is not None else self.memo.add(key, self.resolver.of(source).resolve(source, written))
 
     def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
-        known: frozenset[str] | None = self.memo.get(("defining", name))
-        if known is None:
+        cached: frozenset[str] | None = self.memo.get(("defining", name))
+        if cached is None:
             files = [self.by_id[key].path for key, _ in self.facts.definitions_named(name) if key in self.by_id]
-            known = self.memo.add(("defining", name), frozenset(files))
-        return known
+            cached = self.memo.add(("defining", name), frozenset(files))
+        return cached
 
     def unit(self, path: str) -> Unit:
         file = self.graph.files[path]
@@ -604,11 +604,11 @@ class CodeIndex:
         return self._read_uses(unit.facts.file_id)[1]
 
     def _read_uses(self, file_id: int) -> tuple[str, Bindings]:
-        known = self._files.uses.get(file_id)
-        if known is None:
+        cached = self._files.uses.get(file_id)
+        if cached is None:
             packed = dict(self.facts.references([file_id]))
-            known = self._add_uses(file_id, packed.get(file_id, b""))
-        return known
+            cached = self._add_uses(file_id, packed.get(file_id, b""))
+        return cached
 
     def _add_uses(self, file_id: int, packed: bytes) -> tuple[str, Bindings]:
         uses, bound = unpack(packed)

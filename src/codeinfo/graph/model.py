@@ -94,15 +94,15 @@ class Unit(Struct, frozen=True, dict=True):
 
     @cached_property
     def by_qualified(self) -> dict[str, Definition]:
-        known: dict[str, Definition] = {}
+        first_of: dict[str, Definition] = {}
         for definition in self.definitions:
             if definition.kind not in {"package", "namespace"}:
                 name = self.without_namespace(definition.qualified)
-                before = known.get(name)
-                if before is not None and before.kind == "module":
-                    before = None  # Rust keeps module names apart: the callable counts
-                known[name] = implementation(self.facts, before, definition)
-        return known
+                first = first_of.get(name)
+                if first is not None and first.kind == "module":
+                    first = None  # Rust keeps module names apart: the callable counts
+                first_of[name] = implementation(self.facts, first, definition)
+        return first_of
 
     @cached_property
     def by_name(self) -> dict[str, list[Definition]]:
@@ -162,15 +162,15 @@ class Unit(Struct, frozen=True, dict=True):
         """The qualified name under which others get a top-level name: a file may export the table it fills."""
         if name in self.by_qualified:
             return name
-        found = self.by_name.get(name, ()) if self.facts.rules.names.tables else self.extensions(name)
-        held = {definition.qualified for definition in found if definition.qualified.count(".") == 1}
+        named = self.by_name.get(name, ()) if self.facts.rules.names.tables else self.extensions(name)
+        held = {definition.qualified for definition in named if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
 
     def extensions(self, name: str) -> list[Definition]:
         """The extension functions and properties of Kotlin with a name: `fun Cart.total()`."""
         rules = self.facts.rules.names
-        found = self.by_name.get(name, ()) if rules.extensions and not rules.open_types else ()
-        return [one for one in found if "." in one.qualified and one.signature.partition(name)[0].endswith(".")]
+        named = self.by_name.get(name, ()) if rules.extensions and not rules.open_types else ()
+        return [one for one in named if "." in one.qualified and one.signature.partition(name)[0].endswith(".")]
 
 
 def _shown_names(written: Import) -> set[str]:
@@ -184,20 +184,20 @@ OVERLOAD = "@overload "  # marks the signature of a declaration without a body
 _ACCESSOR = re.compile(r"\b[gs]et\s")
 
 
-def implementation(file: FileFacts, known: Definition | None, definition: Definition) -> Definition:
+def implementation(file: FileFacts, first: Definition | None, definition: Definition) -> Definition:
     """The first of two definitions of one name, unless it only declares what the other implements."""
     way = file.rules.names.overloads
-    if known is not None and known.kind == "prototype" and definition.is_function:
+    if first is not None and first.kind == "prototype" and definition.is_function:
         return definition
-    if known is not None and known.kind in PARTS and definition.is_type and definition.kind not in PARTS:
+    if first is not None and first.kind in PARTS and definition.is_type and definition.kind not in PARTS:
         return definition
-    if known is None or not way or not (known.is_function and definition.is_function):
-        return known or definition
+    if first is None or not way or not (first.is_function and definition.is_function):
+        return first or definition
     if way == "marked":
-        return definition if known.signature.startswith(OVERLOAD) else known
-    is_accessor = _ACCESSOR.search(known.signature.partition(known.name)[0])
-    longer = definition.end_line - definition.start_line > known.end_line - known.start_line
-    return definition if longer and not is_accessor else known
+        return definition if first.signature.startswith(OVERLOAD) else first
+    is_accessor = _ACCESSOR.search(first.signature.partition(first.name)[0])
+    longer = definition.end_line - definition.start_line > first.end_line - first.start_line
+    return definition if longer and not is_accessor else first
 
 
 class Graph(Struct, frozen=True, dict=True):
@@ -237,22 +237,23 @@ class Graph(Struct, frozen=True, dict=True):
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
         subjects = [subject.folder for subject in self._subjects.get(stem, ())]
         beside = [_base(one.path) for one in self._subjects.get(stem, ()) if one.folder == folder]
-        found = [path] if inline else []
+        tests = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
-            own = test.rpartition("/")[0]
-            shared = _count_shared(own, folder)
-            is_nearest = all(_count_shared(own, one) < shared for one in subjects if one != folder)
-            if _TEST_DATA.search(own) or (own != folder and FOR_TESTS.search(test)):
+            home = test.rpartition("/")[0]
+            shared = _count_shared(home, folder)
+            is_nearest = all(_count_shared(home, one) < shared for one in subjects if one != folder)
+            if _TEST_DATA.search(home) or (home != folder and FOR_TESTS.search(test)):
                 continue
-            rivals = (one for one in subjects if is_shipped_folder(one) or _count_shared(own, one) > shared)
-            is_meant = own == folder or is_nearest or _is_mirrored(own, folder) or all(one == folder for one in rivals)
+            nearer = (one for one in subjects if is_shipped_folder(one) or _count_shared(home, one) > shared)
+            rivals = [one for one in nearer if one != folder]
+            is_meant = is_nearest or home == folder or _is_mirrored(home, folder) or not rivals
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
-            is_meant = is_meant and lies_below(path, tested_folder(own))
+            is_meant = is_meant and lies_below(path, tested_folder(home))
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
-                found.append(test)
+                tests.append(test)
         served = self._tests_by_stem.get(_CONTROLLER.sub("", stem), ()) if _CONTROLLER.search(stem) else ()
-        return [*found, *(test for test in served if _is_request_for(folder, test))]
+        return [*tests, *(test for test in served if _is_request_for(folder, test))]
 
     def _may_test(self, test: str, path: str) -> bool:
         """Whether a test and a file share more than their name: their folder, or their language. A test in another
@@ -376,9 +377,9 @@ def tested_folder(folder: str) -> str:
     return next(filter(is_shipped_folder, ancestors(folder)), "")
 
 
-def _is_mirrored(own: str, folder: str) -> bool:
+def _is_mirrored(tests: str, folder: str) -> bool:
     """Whether the path of a folder of tests is that of another one: `spec/models/shop` of `app/models/shop`."""
-    names = "/".join(part for part in own.split("/") if _TEST_MARK.sub("", part.strip("_").lower()))
+    names = "/".join(part for part in tests.split("/") if _TEST_MARK.sub("", part.strip("_").lower()))
     return bool(names) and f"/{folder}".endswith(f"/{names}")
 
 
@@ -504,16 +505,16 @@ def cycles(edges: Sequence[Edge]) -> list[Cycle]:
     for edge in edges:
         if not edge.implicit:
             out.setdefault(edge.source, {})[edge.target] = edge
-    found: dict[frozenset[str], Cycle] = {}
+    shortest: dict[frozenset[str], Cycle] = {}
     for group in components({source: list(targets) for source, targets in out.items()}):
         inside = set(group)
         for start in group:
             pairs = [target for target in out[start] if target in inside and start in out.get(target, ())]
             for target in pairs:
-                found.setdefault(frozenset((start, target)), _cycle([start, target], out))
+                shortest.setdefault(frozenset((start, target)), _cycle([start, target], out))
             if not pairs and (path := _shortest(start, out, inside)):
-                found.setdefault(frozenset(path), _cycle(path, out))
-    return sorted(found.values(), key=lambda cycle: (len(cycle.edges), cycle.files))
+                shortest.setdefault(frozenset(path), _cycle(path, out))
+    return sorted(shortest.values(), key=lambda cycle: (len(cycle.edges), cycle.files))
 
 
 def _cycle(path: list[str], out: Mapping[str, Mapping[str, Edge]]) -> Cycle:

@@ -117,17 +117,17 @@ _UNKNOWN = Resolution(possible=True)
 
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    found, rules = _resolve(index, unit, use), unit.facts.rules.names
-    if rules.calls == "macro" and any(_is_unmarked(index, unit, use, one) for one in found.symbols):
-        found = _OTHER
-    if not found.symbols and rules.inline_modules and use.role != "call":
+    meaning, rules = _resolve(index, unit, use), unit.facts.rules.names
+    if rules.calls == "macro" and any(_is_unmarked(index, unit, use, symbol) for symbol in meaning.symbols):
+        meaning = _OTHER
+    if not meaning.symbols and rules.inline_modules and use.role != "call":
         declared = _find_declared_module(index, unit, use)
-        return Resolution(declared) if declared else found
-    if len(found.symbols) < 2 or not rules.extensions:
-        return found
-    called = [one for one in found.symbols if (meant := index.definition(one)) and meant.is_function]
-    fitting = tuple(one for one in found.symbols if (one in called) == (use.role == "call"))
-    return Resolution(fitting, proof=found.proof) if fitting else found
+        return Resolution(declared) if declared else meaning
+    if len(meaning.symbols) < 2 or not rules.extensions:
+        return meaning
+    called = [symbol for symbol in meaning.symbols if (one := index.definition(symbol)) and one.is_function]
+    fitting = tuple(symbol for symbol in meaning.symbols if (symbol in called) == (use.role == "call"))
+    return Resolution(fitting, proof=meaning.proof) if fitting else meaning
 
 
 def _is_unmarked(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
@@ -260,8 +260,8 @@ def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple
     return tuple(SymbolId(path, use.name) for path, one in declared if one is not None and one.kind == "module")
 
 
-def _symbols(found: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
-    return tuple(dict.fromkeys(one for one in found if isinstance(one, SymbolId)))
+def _symbols(meaning: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
+    return tuple(dict.fromkeys(one for one in meaning if isinstance(one, SymbolId)))
 
 
 def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
@@ -270,7 +270,7 @@ def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
     if compiler is None or not compiler.covers(unit.facts.path):
         return None
     text = index.lines(unit.facts.file_id).get(use.line, "")
-    found: list[SymbolId] = []
+    meant: list[SymbolId] = []
     symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
     for symbol in symbols:
         name, is_constructor = defined_name(symbol)
@@ -278,12 +278,12 @@ def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
         if not all(compiler.covers(path) for path in defining):
             return None
         for other in map(index.unit, defining):
-            found += [
+            meant += [
                 SymbolId(other.facts.path, other.without_namespace(one.qualified))
                 for one in other.by_name.get(name, ())
                 if _is_meant(compiler, other, one, symbol, is_constructor)
             ]
-    return Resolution(tuple(dict.fromkeys(found)), proof="compiler") if symbols else None
+    return Resolution(tuple(dict.fromkeys(meant)), proof="compiler") if symbols else None
 
 
 def _is_meant(compiler: Compiler, unit: Unit, one: Definition, symbol: str, is_constructor: bool) -> bool:
@@ -402,15 +402,15 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
     """A C function has one name in the whole program: if only one file defines it, a call means that."""
     if not unit.facts.rules.names.linked or use.role != "call":
         return ()
-    found = [
+    bodies = [
         (file.facts.path, definition)
         for file in map(index.unit, index.files_defining(use.name))
         for definition in file.by_name.get(use.name, ())
         if definition.kind != "prototype" and file.facts.rules.imports.headers
     ]
-    if len(found) != 1 or found[0][1].kind != "function" or not found[0][1].exported:
+    if len(bodies) != 1 or bodies[0][1].kind != "function" or not bodies[0][1].exported:
         return ()
-    return (SymbolId(found[0][0], use.name),)
+    return (SymbolId(bodies[0][0], use.name),)
 
 
 def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
@@ -501,22 +501,22 @@ def _find_settings(index: CodeIndex, unit: Unit, use: Reference) -> tuple[Symbol
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
     """The methods of C# that extend the type of a receiver, one of its bases, or a type from outside, which any other
     may have as its base. Types from outside may have methods of short names themselves: `Select`, `Add`."""
-    own = {
-        one.qualified.rpartition(".")[2]
+    names = {
+        base.qualified.rpartition(".")[2]
         for owner in owners
         if isinstance(owner, SymbolId)
-        for one in lineage(index, owner)
+        for base in lineage(index, owner)
     }
-    if not own and len(split_identifier(use.name)) == 1:
+    if not names and len(split_identifier(use.name)) == 1:
         return ()
-    found = []
-    for one in find_extension_methods(index, unit, use.name):
-        definition = index.definition(one)
+    added = []
+    for method in find_extension_methods(index, unit, use.name):
+        definition = index.definition(method)
         extended = _BY_THIS.search(definition.signature) if definition is not None else None
         name = extended[1].rpartition(".")[2] if extended else ""
-        if not own or name in own or not index.files_defining(name):
-            found.append(one)
-    return tuple(found) if len(set(found)) <= _MOST_MEANT else ()
+        if not names or name in names or not index.files_defining(name):
+            added.append(method)
+    return tuple(added) if len(set(added)) <= _MOST_MEANT else ()
 
 
 def _resolve_literal(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -524,8 +524,8 @@ def _resolve_literal(index: CodeIndex, unit: Unit, use: Reference) -> Resolution
     rules = unit.facts.rules.names
     if not rules.extensions and not rules.imports_open:
         return _resolve_quoted(index, unit, use)
-    found = _resolve_with_receiver(index, unit, replace(use, receiver=f"String{use.receiver.removeprefix(LITERAL)}"))
-    return found if found.symbols or use.receiver != LITERAL else _OTHER
+    meaning = _resolve_with_receiver(index, unit, replace(use, receiver=f"String{use.receiver.removeprefix(LITERAL)}"))
+    return meaning if meaning.symbols or use.receiver != LITERAL else _OTHER
 
 
 def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -537,7 +537,7 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _resolve_bare(index, unit, replace(use, receiver="", within=""))  # `__all__` lists it
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER
-    found = [
+    meaning = [
         one
         for target in index.resolver.of(unit.facts).quoted(unit.facts, path)
         for last in target.names
@@ -545,7 +545,7 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         if last == use.name or path.endswith(f".{last}.{use.name}")
         for one in ([one] if last == use.name else resolve_attribute(index, one, use.name))
     ]
-    return Resolution(_symbols(found)) if found else _OTHER
+    return Resolution(_symbols(meaning)) if meaning else _OTHER
 
 
 def _resolve_extension(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> Resolution | None:
@@ -579,10 +579,10 @@ def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequen
         return None
     key = ("checks", unit.facts.path, use.within, use.receiver)
     bound = max((row.line for row in rows if row.end or row.line < use.line), default=0)
-    known = index.memo.once(key, lambda: _find_checks(index, unit, use))
-    checks = [text for line, text in known if bound <= line <= use.line]
-    found = _resolve_member(index, _types(index, unit, checks[-1], use.within), use.name) if checks else _UNKNOWN
-    return found if found.symbols else None
+    every = index.memo.once(key, lambda: _find_checks(index, unit, use))
+    checks = [text for line, text in every if bound <= line <= use.line]
+    meaning = _resolve_member(index, _types(index, unit, checks[-1], use.within), use.name) if checks else _UNKNOWN
+    return meaning if meaning.symbols else None
 
 
 def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int, str]]:
@@ -684,8 +684,8 @@ _MOST_CHAINED = 12  # lines of one call chain
 
 def evaluate(index: CodeIndex, unit: Unit, receiver: str, use: Reference) -> Values:
     """The modules or types a receiver stands for; empty if it cannot be followed."""
-    found = [one for links in value_links(receiver) for one in _evaluate_chain(index, unit, links, use)]
-    return list(dict.fromkeys(found))
+    values = [value for links in value_links(receiver) for value in _evaluate_chain(index, unit, links, use)]
+    return list(dict.fromkeys(values))
 
 
 def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) -> Values:
@@ -698,14 +698,14 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
             ):
                 return _follow_attributes(index, _values(index, bound, links[length - 1][1]), links[length:], unit, use)
     (first, called), *rest = links
-    own = unit.facts.rules.names
-    if own.default_exports and first == "module" and rest and rest[0][0] == EXPORTED:
+    rules = unit.facts.rules.names
+    if rules.default_exports and first == "module" and rest and rest[0][0] == EXPORTED:
         (first, called), *rest = rest
     if unit.facts.rules.imports.paths and first in _PATH_STARTS:
         current: Values = path_start(index, unit, first)
-    elif first == EXPORTED and own.default_exports:
+    elif first == EXPORTED and rules.default_exports:
         current = [ModuleId((unit.facts.path,))]
-    elif first in own.inherited or first == "super":
+    elif first in rules.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF and first not in unit.by_shown and not _binds_this(index, unit, first, use):
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
@@ -772,8 +772,8 @@ def _returns_parameter(index: CodeIndex, unit: Unit, name: str, use: Reference) 
     """Whether a function returns a parameter of its own type parameters."""
     if not unit.facts.rules.names.default_exports:
         return False
-    found = _symbols(resolve_bare(index, unit, name, use.within))
-    rows = [row for one in found for row in index.bindings(index.unit(one.path)).inside(RETURNS, one.qualified)]
+    functions = _symbols(resolve_bare(index, unit, name, use.within))
+    rows = [row for one in functions for row in index.bindings(index.unit(one.path)).inside(RETURNS, one.qualified)]
     return any(row.mark == ":" and _PARAMETER.fullmatch(row.text) for row in rows)
 
 
@@ -785,8 +785,8 @@ def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: 
     written = QUOTED.match(called, 1)
     imports = [Import(written[1], use.line)] if written else [one for one in unit.imports if one.line == use.line]
     targets = [target for one in imports for target in index.outcome(unit.facts, one).targets]
-    found = [one for target in targets for one in resolve_module(index, ModuleId((target.path,)))]
-    return _values(index, found, called[find_closing(called, 0) :])
+    exported = [one for target in targets for one in resolve_module(index, ModuleId((target.path,)))]
+    return _values(index, exported, called[find_closing(called, 0) :])
 
 
 def _follow_attributes(index: CodeIndex, current: Values, links: Links, unit: Unit, use: Reference) -> Values:
@@ -803,9 +803,9 @@ def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) 
         if name in _ELEMENT_METHODS and called:
             return _element_types(index, owner) if name != "values" else [owner]
         return [owner] if name in _SAME_METHODS and called else []
-    found = _values(index, resolve_attribute(index, owner, name), called)
-    if found or isinstance(owner, ModuleId):
-        return found
+    values = _values(index, resolve_attribute(index, owner, name), called)
+    if values or isinstance(owner, ModuleId):
+        return values
     if name == "new" and index.graph.files[owner.path].rules.names.constants and is_type(index, owner):
         return [owner]  # a method that every type of Ruby has
     if name in _BUILDING and has_accessors(index.unit(owner.path)) and is_type(index, owner):
@@ -828,7 +828,7 @@ def _find_assigned(index: CodeIndex, owner: SymbolId, name: str) -> Values:
     in_methods = [row for row in bindings.of(FIELD + name) if unit.without_namespace(row.scope).startswith(inside)]
     rows = [*in_methods, *(row for row in bindings.of(name) if unit.without_namespace(row.scope) == owner.qualified)]
     by_type = sorted(rows, key=lambda row: row.mark != ":")
-    return next((found for row in by_type if (found := _evaluate_row(index, unit, row))), [])
+    return next((values for row in by_type if (values := _evaluate_row(index, unit, row))), [])
 
 
 # --- what a name holds -----------------------------------------------------------------------------------------------
@@ -865,9 +865,9 @@ def _exported_values(index: CodeIndex, module: ModuleId) -> Values:
 
 def _value_of(index: CodeIndex, symbol: SymbolId, definition: Definition, called: str) -> Values:
     unit = index.unit(symbol.path)
-    found = _find_values(index, unit, symbol, definition, called)
-    is_object = not found and (symbol.qualified in unit.extended or holds_object(index, symbol))
-    return [symbol] if is_object else found
+    values = _find_values(index, unit, symbol, definition, called)
+    is_object = not values and (symbol.qualified in unit.extended or holds_object(index, symbol))
+    return [symbol] if is_object else values
 
 
 def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Definition, called: str) -> Values:
@@ -875,16 +875,16 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
         definition = _function(unit, symbol) or definition
     if definition.is_function:
         if called.startswith("(") or definition.kind == "method":
-            found = _apply_decorator(index, unit, symbol, called) or _return_values(index, symbol)
+            values = _apply_decorator(index, unit, symbol, called) or _return_values(index, symbol)
             rest = called[called.find(")") + 1 :] if called.startswith("(") else called
-            return _called_or_indexed(index, found, rest)
+            return _called_or_indexed(index, values, rest)
         return _apply_decorator(index, unit, symbol, "")
-    found = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
+    values = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
     if called.startswith("()") and unit.facts.rules.names.accessors:  # what a generated method gets
-        return _called_or_indexed(index, found, called[2:])
+        return _called_or_indexed(index, values, called[2:])
     if called.startswith("(") and has_accessors(unit):
         return [symbol.owner]  # a builder
-    return _called_or_indexed(index, found, called)
+    return _called_or_indexed(index, values, called)
 
 
 def _function(unit: Unit, symbol: SymbolId) -> Definition | None:
@@ -981,10 +981,10 @@ def _read_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
     use = Reference(row.name, row.line - 1 if row.text.startswith(row.name) else row.line, "use", row.scope)
     if row.mark == "~":
         return _passed_values(index, unit, row, use)
-    found = evaluate(index, unit, text, use)
+    values = evaluate(index, unit, text, use)
     if row.mark == "@":
-        return _elements(index, found)
-    return _enter(index, found) if row.mark == "^" else found
+        return _elements(index, values)
+    return _enter(index, values) if row.mark == "^" else values
 
 
 def _passed_values(index: CodeIndex, unit: Unit, row: Row, use: Reference) -> Values:
@@ -998,13 +998,13 @@ def _passed_values(index: CodeIndex, unit: Unit, row: Row, use: Reference) -> Va
 
 def _enter(index: CodeIndex, values: Values) -> Values:
     """What `with` yields: a container is a generator turned into a context manager."""
-    found: list[Value] = []
-    for one in values:
-        if isinstance(one, Many):
-            found += _element_types(index, one)
-        elif isinstance(one, SymbolId):
-            found += _call_methods(index, one, _ENTERING) or [one]
-    return found
+    entered: list[Value] = []
+    for value in values:
+        if isinstance(value, Many):
+            entered += _element_types(index, value)
+        elif isinstance(value, SymbolId):
+            entered += _call_methods(index, value, _ENTERING) or [value]
+    return entered
 
 
 # --- types as they are written ---------------------------------------------------------------------------------------
@@ -1041,13 +1041,13 @@ def _instance(index: CodeIndex, symbol: SymbolId) -> Values:
 
 
 def _elements(index: CodeIndex, values: Values) -> Values:
-    found: list[Value] = []
-    for one in values:
-        if isinstance(one, SymbolId):
-            found += _element_of_type(index, one)
-        elif isinstance(one, Many):
-            found += _element_types(index, one)
-    return found
+    elements: list[Value] = []
+    for value in values:
+        if isinstance(value, SymbolId):
+            elements += _element_of_type(index, value)
+        elif isinstance(value, Many):
+            elements += _element_types(index, value)
+    return elements
 
 
 def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:

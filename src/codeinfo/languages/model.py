@@ -75,8 +75,8 @@ class Syntax(Struct, frozen=True, kw_only=True):
 @lru_cache
 def _keywords(queries: tuple[str, ...]) -> frozenset[str]:
     listed = (Path(__file__).parent / "queries" / "keywords.txt").read_text(encoding="ascii").splitlines()
-    known = dict(line.split(": ") for line in listed if not line.startswith("#"))
-    return frozenset(word for name in queries for word in known.get(name, "").split())
+    by_grammar = dict(line.split(": ") for line in listed if not line.startswith("#"))
+    return frozenset(word for name in queries for word in by_grammar.get(name, "").split())
 
 
 class Markup(Struct, frozen=True):
@@ -135,8 +135,8 @@ def split_names(written: Import, file: str, find_module: Callable[[str], str | N
     """A name that is itself a module leads there, any other to the file it is imported from, if that is one."""
     modules = [(name, find_module(name)) for name in written.names]
     targets = tuple(Target(path) for _, path in modules if path)
-    own = tuple(name for name, path in modules if not path)
-    return (*targets, Target(file, own)) if file and (own or not written.names) else targets
+    inside = tuple(name for name, path in modules if not path)
+    return (*targets, Target(file, inside)) if file and (inside or not written.names) else targets
 
 
 EXTERNAL = Outcome(status="external")
@@ -423,8 +423,8 @@ MOST_ABOVE = 4  # folders above the files that imports may start from
 
 @cache
 def _config_names() -> re.Pattern[str]:
-    known = {name for language in BY_NAME.values() for name in language.imports.configs}
-    return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in known))
+    names = {name for language in BY_NAME.values() for name in language.imports.configs}
+    return re.compile("|".join(re.escape(name).replace(r"\*", ".*") for name in names))
 
 
 def is_config(path: str) -> bool:
@@ -492,8 +492,10 @@ class Tree:
     @cached_property
     def shared_members(self) -> frozenset[str]:
         """Members that several files have, in a language whose types other files add to: any may be meant."""
-        found = Counter(name for facts in self.files.values() if facts.rules.names.open_types for name in facts.members)
-        return frozenset(name for name, count in found.items() if count > 1)
+        counts = Counter(
+            name for facts in self.files.values() if facts.rules.names.open_types for name in facts.members
+        )
+        return frozenset(name for name, count in counts.items() if count > 1)
 
     def paths_ending_in(self, suffix: str) -> tuple[str, ...]:
         """Paths that equal a relative path or end with it at a folder boundary."""
@@ -620,16 +622,16 @@ def enclosing_names(qualified: str) -> Iterator[str]:
 
 def nearest(paths: Iterable[str], folder: str) -> str | None:
     """The path that shares most folders with `folder`; None if two are equally near."""
-    found = nearest_all(list(paths), folder)
-    return found[0] if len(found) == 1 else None
+    closest = nearest_all(list(paths), folder)
+    return closest[0] if len(closest) == 1 else None
 
 
 def nearest_all(paths: Sequence[str], folder: str) -> Sequence[str]:
     """The paths that share most folders with `folder`."""
     if len(paths) < 2:
         return paths
-    wanted = folder.split("/")
-    depths = [len(commonprefix([wanted, path.split("/")])) for path in paths]
+    parts = folder.split("/")
+    depths = [len(commonprefix([parts, path.split("/")])) for path in paths]
     return [path for path, depth in zip(paths, depths, strict=True) if depth == max(depths)]
 
 

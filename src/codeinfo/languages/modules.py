@@ -127,8 +127,8 @@ def _rust_paths(written: str) -> Iterator[tuple[str, str, int]]:
     """The individual paths of `a::{b, c::{d, e as f}}`, each with the lines above it."""
     prefixes = [""]
     current, below = "", 0
-    for found in re.finditer(r"[{},]|[^{},]+", written):
-        token = found[0].strip()
+    for match in re.finditer(r"[{},]|[^{},]+", written):
+        token = match[0].strip()
         if token == "{":
             prefixes.append(prefixes[-1] + current)
             current = ""
@@ -140,7 +140,7 @@ def _rust_paths(written: str) -> Iterator[tuple[str, str, int]]:
                 prefixes.pop()
         elif token:
             current = token
-            below = written.count("\n", 0, found.start() + len(found[0]) - len(found[0].lstrip()))
+            below = written.count("\n", 0, match.start() + len(match[0]) - len(match[0].lstrip()))
     if current:
         yield *_rust_path(prefixes[-1], current), below
 
@@ -188,12 +188,12 @@ class RustImports(Resolver):
         if not segments:
             return model.UNRESOLVED
         inline = sum(first < written.line <= last for first, last in source.inline_modules)
-        starts, rest, own = self._starts(source, segments, inline)
+        starts, rest, is_own = self._starts(source, segments, inline)
         for start in starts:
             file, items = self._walk(start, rest)
-            if len(items) < len(rest) or not rest or own:
+            if len(items) < len(rest) or not rest or is_own:
                 return self._targets_of(file, items, written)
-        return model.UNRESOLVED if own else model.EXTERNAL
+        return model.UNRESOLVED if is_own else model.EXTERNAL
 
     def _starts(self, source: model.FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
         """Files to start from, the rest of the path, and whether it must lie in this crate."""
@@ -436,9 +436,9 @@ class RubyImports(Resolver):
         parts = _ruby_key(name).split("/")
         for outer in ancestors(self._own.get(source.path, "")):
             for length in range(len(parts), 0, -1):
-                found = self._constants.get("/".join(filter(None, (outer, *parts[:length]))), ())
-                if one := nearest(found, source.folder):
-                    return (one,)
+                paths = self._constants.get("/".join(filter(None, (outer, *parts[:length]))), ())
+                if path := nearest(paths, source.folder):
+                    return (path,)
         return ()
 
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
@@ -471,14 +471,14 @@ class RubyImports(Resolver):
         plain, is_action, _ = name.lstrip(":").partition("#")
         if is_action or "/config/routes" in f"/{source.path}":
             controllers = [_ruby_key(f"{one}_controller") for one in (plain, f"{plain}s")]
-            found = {
+            classes = {
                 path: key
                 for key, paths in self._constants.items()
                 if key in controllers or key.endswith(tuple(f"/{one}" for one in controllers))
                 for path in paths
             }
             drawn = _ruby_key(source.path.partition("config/routes/")[2].removesuffix(".rb"))  # of a namespace
-            return tuple(path for path, key in found.items() if key.startswith(f"{drawn}/")) or tuple(found)
+            return tuple(path for path, key in classes.items() if key.startswith(f"{drawn}/")) or tuple(classes)
         singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
         return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
 
@@ -508,8 +508,8 @@ def _ruby_key(path: str) -> str:
 class LuaImports(Resolver):
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
         base = written.module.replace(".", "/")
-        found = self._tree.paths_ending_in(base + ".lua") or self._tree.paths_ending_in(base + "/init.lua")
-        rooted = [path for path in found if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
+        paths = self._tree.paths_ending_in(base + ".lua") or self._tree.paths_ending_in(base + "/init.lua")
+        rooted = [path for path in paths if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
         above = (f"{start}{end}" for start in self._tree.from_above(base) for end in (".lua", "/init.lua"))
         chosen = [nearest(rooted, source.folder)] if rooted else (path.lstrip("/") for path in above)
         return self._first(chosen, model.EXTERNAL)
