@@ -343,3 +343,23 @@ def test_a_bit_field_of_cpp_without_a_name_leaves_the_others() -> None:
         "cpp", "class Flags {\n  unsigned ready : 1;\n  unsigned : 0;\n  int size() const { return 1; }\n};\n"
     )
     assert [one.qualified for one in parsed.definitions] == ["Flags", "Flags.ready", "Flags.size"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "signature"),
+    [
+        (
+            "python",
+            "def total(\n    cart,  # with prices\n    tax=0,\n) -> int:  # cents\n    return 1\n",
+            "def total( cart, tax=0, ) -> int",
+        ),
+        ("ruby", "def total(cart)\n  # Adds up.\n  cart.sum\nend\n", "def total(cart)"),
+        (
+            "typescript",
+            "function total(cart: Cart, // with prices\n  tax = 0): number {\n  return 1;\n}\n",
+            "function total(cart: Cart, tax = 0): number",
+        ),
+    ],
+)
+def test_comments_are_no_part_of_a_signature(language: str, text: str, signature: str) -> None:
+    assert parse(language, text).definitions[0].signature == signature

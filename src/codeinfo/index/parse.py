@@ -663,8 +663,11 @@ def header_end(node: Node, kind: str, source: Source) -> int | None:
     return None if body is None else source.span(body)[0]
 
 
+_LINE_COMMENT = re.compile(r"(?m)(?<=[\s,(])(?:#|//)\s.*$")
+
+
 def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:
-    """The header on one line, without attributes and without the sign that opens the body."""
+    """The header on one line, without attributes, comments and the sign that opens the body."""
     start, (name_start, name_end), end = header
     written = text[start:name_start]
     if len(written) > _MAX_HEADER and written.startswith("typedef"):  # `typedef enum { … } colour`
@@ -673,7 +676,7 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
     rest = text[name_start : min(end, name_end + _MAX_HEADER)]
     if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
         rest = rest.partition("\n")[0]
-    signature = " ".join((before + rest).split())[:MAX_SIGNATURE]
+    signature = " ".join(_LINE_COMMENT.sub("", before + rest).split())[:MAX_SIGNATURE]
     tail = _TAIL.search(signature, len(signature.rstrip(_TAIL_SIGNS)))
     return signature if tail is None else signature[: tail.start()]
 
