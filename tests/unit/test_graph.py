@@ -425,15 +425,14 @@ def test_impact_of_methods_of_rust_in_another_file_than_their_type(tmp_path: Pat
     sources = {
         "Cargo.toml": '[package]\nname = "shop"\n',
         "src/lib.rs": "mod add;\nmod pay;\nmod other;\npub struct Cart;\n",
-        "src/add.rs": "use crate::Cart;\npub struct Line;\nimpl Cart {\n    pub fn add(&self) {}\n}\n",
-        "src/pay.rs": "use crate::Cart;\npub struct Paid;\nimpl Cart {\n    pub fn pay(&self) {\n"
-        "        self.add();\n    }\n}\n",
+        "src/add.rs": "use crate::Cart;\nimpl Cart {\n    pub fn add(&self) {}\n}\n",
+        "src/pay.rs": "use crate::Cart;\nimpl Cart {\n    pub fn pay(&self) {\n        self.add();\n    }\n}\n",
         "src/other.rs": "use crate::Cart;\npub fn other(cart: &Cart) {\n    cart.pay();\n}\n",
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
         reached = engine.code.impact(ImpactRequest("src/add.rs", root=str(root))).files
-    assert [(one.path, one.line, one.hops) for one in reached] == [("src/pay.rs", 5, 1), ("src/other.rs", 3, 2)]
+    assert [(one.path, one.line, one.hops) for one in reached] == [("src/pay.rs", 4, 1), ("src/other.rs", 3, 2)]
 
 
 def test_a_test_shares_more_with_a_file_than_its_name(tmp_path: Path) -> None:

@@ -378,6 +378,8 @@ def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_orig
     as an object takes all."""
     listed = frozenset(edge.names)
     is_whole = "*" in listed or not listed or edge.implicit
+    if is_origin and is_whole and not names and index.graph.files[edge.target].rules.imports.paths:
+        return None  # `mod x;` of Rust uses nothing of a file that only adds methods to types of others
     if is_origin:
         return names if is_whole else listed
     inside = names if is_whole else frozenset(one for one in names if one.partition(".")[0] in listed - names)
