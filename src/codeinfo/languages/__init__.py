@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeinfo.errors import UsageError
 from codeinfo.files import read_table
-from codeinfo.languages import c_family, ecmascript, modules, namespaces, python, templates
+from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax
 from codeinfo.languages.model import get_language as get_language
 from codeinfo.languages.model import language_family as language_family
@@ -61,7 +61,7 @@ _WITHOUT_SYNTAX = (
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-_FAMILIES = (python, ecmascript, namespaces, c_family, modules, templates)
+_FAMILIES = (python, ecmascript, namespaces, c_family, modules)
 LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in family.LANGUAGES), *_WITHOUT_SYNTAX)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic

@@ -252,6 +252,12 @@ class Language(Struct, frozen=True):
     def is_template(self) -> bool:
         return self.syntax is not None and self.syntax.template
 
+    def as_template(self, name: str, extensions: str, hide: Callable[[str], str], entry: str = "language") -> Language:
+        """Pages with code of this language in them: they define nothing, but use names."""
+        assert self.syntax is not None
+        syntax = replace(self.syntax, hide=hide, entry=entry, template=True)
+        return Language(name, extensions, family=self.name, syntax=syntax, imports=self.imports, names=self.names)
+
 
 BY_NAME: dict[str, Language] = {}  # filled by the package
 _UNKNOWN = Language(name="")

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from codeinfo.cache import group_by_key
 from codeinfo.errors import UsageError
 from codeinfo.languages import model
+from codeinfo.languages.ecmascript import show_code
 from codeinfo.languages.manifests import package_name, read_cargo
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
 from codeinfo.model import Definition, Import
@@ -749,4 +750,25 @@ HASKELL = model.Language(
     imports=model.ImportRules(read=read_haskell_import, resolver=HaskellImports),
     names=model.NameRules(calls="bare"),
 )
-LANGUAGES = (GO, RUST, DART, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL)
+
+# --- ERB and HEEx: pages with code of Ruby or Elixir in them -------------------------------------------------------
+
+_TAGS = r"<%%|<%!--.*?--%>|<%-?\s*#.*?%>|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
+_ERB = re.compile(_TAGS, re.DOTALL)
+# Expressions and components: `<.button disabled={busy?(@job)}>`, `<Layout.page>`.
+_HEEX = re.compile(
+    rf"<!--.*?-->|{_TAGS}|\{{(?P<block>(?:[^{{}}]++|\{{[^{{}}]*+\}})*+)\}}|<\.(?P<name>\w+)|<(?P<tag>[A-Z][\w.]*)",
+    re.DOTALL,
+)
+
+
+def _show_erb(text: str) -> str:
+    return show_code(text, _ERB.finditer(text))
+
+
+LANGUAGES = (
+    *(GO, RUST, DART, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL),
+    RUBY.as_template("erb", ".erb", _show_erb),
+    ELIXIR.as_template("eex", ".eex .leex", _show_erb),
+    ELIXIR.as_template("heex", ".heex", lambda text: show_code(text, _HEEX.finditer(text))),
+)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.languages import model
-from codeinfo.languages.ecmascript import pascal_case
+from codeinfo.languages.ecmascript import pascal_case, show_code
 from codeinfo.languages.model import (
     Resolver,
     Tree,
@@ -429,6 +429,30 @@ PHP = model.Language(
 )
 
 
+# --- Blade: pages with code of PHP in them -------------------------------------------------------------------------
+
+_ARGUMENTS = r"(?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+"
+_BLADE = re.compile(
+    r"\{\{--.*?--\}\}|@verbatim\b.*?@endverbatim|@php(?!\s*\()(?P<php>.*?)@endphp|<\?(?:php|=)(?P<code>.*?)\?>"
+    r"|\{\{(?P<value>(?:[^{}]++|\}(?!\})|\{(?!\{))*+)\}\}|\{!!(?P<raw>(?:[^!{]++|!(?!!\})|\{(?!!!))*+)!!\}"
+    rf"|@[a-z]\w*\s*\((?P<bound>{_ARGUMENTS})\)",
+    re.DOTALL,
+)
+_BLADE_METHOD = re.compile(r"(?<![\w$>:])\$(?=[a-z]\w+\()")
+_BLADE_TAG = re.compile(r"""<(?:x[-:]|livewire:)[\w.:-]+(?:[^<>"']++|"[^"]*+"|'[^']*+')*+>""")
+_BLADE_ATTRIBUTE = re.compile(r"""\s:[\w.:-]+=(?P<quote>["'])(?P<bound>.*?)(?P=quote)""", re.DOTALL)
+
+
+def _show_blade(text: str) -> str:
+    """What follows `:name=` is code in components alone: elsewhere it is a script of the page. `$total()` calls a
+    method of the component that the template belongs to."""
+    text = _BLADE_METHOD.sub(" ", text)
+    tags = (one for tag in _BLADE_TAG.finditer(text) for one in _BLADE_ATTRIBUTE.finditer(text, *tag.span()))
+    return show_code(text, (*_BLADE.finditer(text), *tags))
+
+
+BLADE = PHP.as_template("blade", ".blade.php", _show_blade, "language_php_only")
+
 # --- Swift: files of a target see each other; an import names another target of the package --------------------------
 
 
@@ -500,4 +524,4 @@ SWIFT = model.Language(
     ),
 )
 
-LANGUAGES = (*_JVM, CSHARP, PHP, SWIFT)
+LANGUAGES = (*_JVM, CSHARP, PHP, BLADE, SWIFT)
