@@ -75,7 +75,7 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
         drop_database(restored)
 
 
-def test_a_killed_restore_leaves_nothing_and_is_repeated(postgres: str, tmp_path: Path) -> None:
+def test_a_killed_restore_leaves_all_or_nothing_and_is_repeated(postgres: str, tmp_path: Path) -> None:
     """A half-restored database might have its rows and not yet the row security that hides them."""
     content = Content(postgres, tmp_path / "before")
     dump, chance = str(tmp_path / "dump"), random.Random(5)
@@ -98,7 +98,9 @@ def test_a_killed_restore_leaves_nothing_and_is_repeated(postgres: str, tmp_path
             if restoring.returncode:
                 killed += 1
                 with psycopg.connect(restored) as db:
-                    assert db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'codeinfo'").fetchall() == []
+                    is_there = db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'codeinfo'").fetchall()
+                if is_there:  # the server had its last command already
+                    content.check(restored, tmp_path / "whole")
         assert killed
         subprocess.run([PROGRAMS / "pg_restore", "--section=pre-data", "-d", restored, dump], check=False)
         with pytest.raises(IndexDamaged, match="restored only in part"):
