@@ -102,6 +102,8 @@ def test_a_killed_restore_leaves_all_or_nothing_and_is_repeated(postgres: str, t
                 if is_there:  # the server had its last command already
                     content.check(restored, tmp_path / "whole")
         assert killed
+        drop_database(restored)
+        restored = new_database(with_tables=False)
         subprocess.run([PROGRAMS / "pg_restore", "--section=pre-data", "-d", restored, dump], check=False)
         with pytest.raises(IndexDamaged, match="restored only in part"):
             TeamDatabase(restored).open()
