@@ -177,3 +177,11 @@ def test_a_project_with_an_empty_readme_is_described_by_its_manifest(tmp_path: P
         answer = engine.answers.ask(AskRequest("what is lanterns?", (str(tmp_path),)))
     assert [one.path for one in answer.citations] == ["pyproject.toml"]
     assert "Rules of a small shop" in answer.text
+
+
+def test_a_module_of_go_is_called_by_its_name_without_a_version(tmp_path: Path) -> None:
+    (tmp_path / "go.mod").write_text("module example.org/lights/lanterns/v2\n\ngo 1.22\n")
+    (tmp_path / "README.md").write_text("# The lamps\n\nA collection of lamps that a small shop sells.\n")
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path)) as engine:
+        answer = engine.answers.ask(AskRequest("what is lanterns?", (str(tmp_path),)))
+    assert [one.path for one in answer.citations] == ["README.md"]

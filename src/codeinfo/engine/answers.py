@@ -66,6 +66,7 @@ USES = 30  # uses of a name listed
 READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 OVERVIEW = "what does this project do?"
+_MAJOR = re.compile(r"/v\d+\Z")  # of a module of Go
 _WHAT_IS = re.compile(
     r"(?:what(?:'s| is| are| does)|tell me about|describe|explain) (?:the )?(?P<name>.{1,99}?)(?: do| about| for)?\W?",
     re.IGNORECASE,
@@ -170,7 +171,8 @@ class Lookup(ABC):
                 (path, self._lines(index, path)[:HEAD_LINES]) for path in (*readmes, *filter(kind_of_manifest, paths))
             )
             heads = {path: lines for path, lines in read if any(map(str.strip, lines))}
-            names = {package_name(path, "\n".join(lines)).rpartition("/")[2].lower() for path, lines in heads.items()}
+            packages = (package_name(path, "\n".join(lines)).lower() for path, lines in heads.items())
+            names = {_MAJOR.sub("", package).rpartition("/")[2] for package in packages}
             titles = {lines[0].strip("# ").lower() for lines in heads.values() if lines[0].startswith("# ")}
             name = index.source.collection.name if isinstance(index, CollectionIndex) else index.root.name
             names |= titles | {name.lower()}

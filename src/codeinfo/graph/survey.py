@@ -29,7 +29,7 @@ from codeinfo.languages import is_product, is_shipped_folder
 from codeinfo.languages.ecmascript import EcmascriptImports
 from codeinfo.languages.manifests import package_name, read_cargo
 from codeinfo.languages.model import FileFacts, Tree, ancestors, get_language, language_family
-from codeinfo.model import Definition, FileKind
+from codeinfo.model import Definition, FileKind, quantity
 from codeinfo.operations.code import CodeMap, MapArea, MapFile, MapRequest, SymbolInfo
 from codeinfo.ports import FileLines
 
@@ -772,7 +772,8 @@ def mermaid(areas: Sequence[MapArea]) -> str:
     arrows = _arrows(areas)
     lines = ["flowchart TD"]
     names = {area.name: escape(area.name, quote=False).replace('"', "&quot;") for area in areas}
-    lines += [f'    {number[area.name]}["{names[area.name]}<br/>{area.files} files"]' for area in areas]
+    sizes = {area.name: quantity(area.files, "file") for area in areas}
+    lines += [f'    {number[area.name]}["{names[area.name]}<br/>{sizes[area.name]}"]' for area in areas]
     lines += [f"    {number[source.name]} -->|{weight}| {number[target.name]}" for source, target, weight in arrows]
     lines += [f"    style {number[area.name]} stroke:#d1242f,stroke-width:2px" for area in areas if area.in_cycle]
     red = [str(position) for position, (source, target, _) in enumerate(arrows) if closes_cycle(source, target)]
