@@ -91,6 +91,9 @@ class _Push(Struct):
         return self.project or self.repository.clone_url or self.repository.git_http_url
 
 
+_PUSHES = msgspec.json.Decoder(_Push)
+
+
 class _Scheme(Struct, frozen=True):
     """A kind of host's headers: `signature` is the body's HMAC-SHA-256 after `prefix`, `token` the secret itself."""
 
@@ -132,7 +135,7 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
     """What was done about a delivery: "queued", or why nothing was. Raises HookRefused, Replayed or UsageError."""
     scheme = SCHEMES[kind]
     try:
-        push = msgspec.json.decode(body, type=_Push)
+        push = _PUSHES.decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         push = _Push()
     delivery = next((headers[name] for name in scheme.delivery if headers.get(name)), "")
@@ -249,6 +252,10 @@ class Answer(Struct, frozen=True):
     tree: str = ""
 
 
+_PUSHED_FILES, _PUSHED_TREES = msgspec.msgpack.Decoder(PushedFiles), msgspec.msgpack.Decoder(PushedTree)
+_UPLOADED_FILES = msgspec.msgpack.Decoder(_UploadedFile)
+
+
 class Uploads(Struct, frozen=True):
     """What a server does for one caller; `recipe` and `meta` are those of its own indexes."""
 
@@ -261,9 +268,9 @@ class Uploads(Struct, frozen=True):
         """The encoded answer to a step of an upload."""
         try:
             if step == "files":
-                answer = self.store(msgspec.msgpack.decode(body, type=PushedFiles))
+                answer = self.store(_PUSHED_FILES.decode(body))
             else:
-                tree = msgspec.msgpack.decode(body, type=PushedTree)
+                tree = _PUSHED_TREES.decode(body)
                 answer = self.list_missing_files(tree) if step == "lacking" else self.set_tree(tree)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
@@ -355,7 +362,7 @@ class Uploads(Struct, frozen=True):
         """An uploaded file, under the caller's own hash, and its size; raises UsageError for a malformed one."""
         try:
             parsed, vectors = unpack_file(payload, most)
-            file = msgspec.msgpack.decode(parsed, type=_UploadedFile)
+            file = _UPLOADED_FILES.decode(parsed)
             uses = inflate(file.references, most) if file.references else b""
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
             raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error

@@ -97,9 +97,14 @@ def encode_file(file: IndexedFile) -> bytes:
     return msgspec.msgpack.encode(_Payload(_FORMAT, parsed, dimension, data))
 
 
+# Created once: threads that decode a type for the first time at the same moment end the process.
+_PAYLOADS, _FILES = msgspec.msgpack.Decoder(_Payload), msgspec.msgpack.Decoder(IndexedFile)
+_GENERATIONS = msgspec.json.Decoder(TreeGeneration)
+
+
 def unpack_file(payload: bytes, most: int = 1 << 31) -> tuple[bytes, NDArray[np.float32] | None]:
     """The encoded file and its vectors. Raises MsgspecError for malformed data, or ValueError as `inflate` does."""
-    stored = msgspec.msgpack.decode(payload, type=_Payload)
+    stored = _PAYLOADS.decode(payload)
     vectors = np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension) if stored.dimension else None
     return inflate(stored.parsed, most), vectors
 
@@ -118,7 +123,7 @@ def inflate(data: bytes, most: int) -> bytes:
 
 def decode_file(payload: bytes) -> IndexedFile:
     parsed, vectors = unpack_file(payload)
-    return replace(msgspec.msgpack.decode(parsed, type=IndexedFile), vectors=vectors)
+    return replace(_FILES.decode(parsed), vectors=vectors)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -445,7 +450,7 @@ class TeamStore(SqliteStore):
 
     def reached(self) -> TreeGeneration | None:
         value = self.meta().get(_REACHED)
-        return msgspec.json.decode(value, type=TreeGeneration) if value else None
+        return _GENERATIONS.decode(value) if value else None
 
     def has_reached(self, generation: TreeGeneration) -> bool:
         """Whether the local copy has all of this generation."""
@@ -657,7 +662,7 @@ class TeamStore(SqliteStore):
         query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
         with self._connections.reading() as db:
             rows: list[Any] = db.execute(query, (_REACHED,)).fetchall() if trees is not None else []
-        ended = (msgspec.json.decode(value, type=TreeGeneration) for name, value in rows if name not in (trees or ()))
+        ended = (_GENERATIONS.decode(value) for name, value in rows if name not in (trees or ()))
         return [reached.tree for reached in ended if reached.name.startswith(WORK_TREE)]
 
 
