@@ -180,6 +180,10 @@ class Version(Struct, frozen=True):
     def lines(self) -> list[str]:
         return self.text.splitlines()
 
+    @property
+    def names(self) -> set[str]:
+        return {one.qualified for one in self.definitions}
+
 
 class Revision(Struct, frozen=True, dict=True):
     """One changed file with both sides."""
@@ -417,21 +421,13 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     """New functions that no test names, once per file, and changed ones if the change has no test, once. `in_tests`
     says whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
+    products = [revision for revision in revisions if revision.is_product]
     touched = {
         revision.path: {symbol.name: symbol.lines for symbol in find_changed_symbols(revision, declared=False)}
-        for revision in revisions
-        if revision.is_product
+        for revision in products
     }
-    inline = {  # functions in a test module, or right below an attribute that marks a test
-        revision.path: {
-            one.qualified
-            for lines in [dict(enumerate(revision.after.lines, 1))]
-            for one in revision.after.definitions
-            if is_marked_test(lines, one.qualified, one.start_line)
-        }
-        for revision in revisions
-    }
-    is_tested = any(revision.is_test and revision.code.added for revision in revisions) or any(
+    inline = {revision.path: _find_inline_tests(revision) for revision in revisions}
+    has_tests = any(revision.is_test and revision.code.added for revision in revisions) or any(
         not inline[path].isdisjoint(lines) for path, lines in touched.items()
     )
     called = {
@@ -440,40 +436,41 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for use in revision.after.references
         if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
-    moved = {
-        one.qualified
-        for revision in revisions
-        for one in {one.qualified: one for one in revision.before.definitions}.values()
-        if one.qualified not in {other.qualified for other in revision.after.definitions}
-    }
+    moved = {name for revision in revisions for name in revision.before.names - revision.after.names}
     findings = []
     changed: list[tuple[int, str, str]] = []  # minus lines, place and name
-    for revision in revisions:
-        before = {one.qualified for one in revision.before.definitions}
-        public = {one.qualified for one in _public(revision.after.definitions)}
-        renamed = set(_find_renamed(revision).values()) if revision.is_product else set()
+    for revision in products:
+        path, after = revision.path, revision.after.definitions
+        existing = {*revision.before.names, *_find_renamed(revision).values()}
+        public = {one.qualified for one in _public(after)}
         new: list[Definition] = []
-        for one in revision.after.definitions if revision.is_product else ():
-            if one.qualified not in touched[revision.path] or not one.is_function or _is_callback(one):
+        for one in after:
+            name = one.qualified
+            if name not in touched[path] or name in inline[path] or not one.is_function or _is_callback(one):
                 continue
-            if one.qualified in inline[revision.path]:
-                continue
-            if one.qualified in before or one.qualified in renamed:
-                changed.append((-touched[revision.path][one.qualified], revision.at(one.start_line), one.qualified))
-            elif one.qualified in moved or _is_constructor(one):
+            if name in existing:
+                changed.append((-touched[path][name], revision.at(one.start_line), name))
+            elif name in moved or _is_constructor(one):
                 continue  # nothing new to test, or only what comes with the class
-            elif _is_offered(one, public, revision.path) or not is_tested:
-                names = _names_in_tests(one, revision.after.definitions, before)
-                is_named = any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
+            elif _is_offered(one, public, path) or not has_tests:
+                in_use = _names_in_tests(one, after, revision.before.names)
+                is_named = any(used.rpartition(".")[2] in called or in_tests(path, used) for used in in_use)
                 new += () if is_named else (one,)
         if new:
             what = ("is new, and no test names it", "are new, and no test names them")
             findings.append(_list_functions(revision.at(new[0].start_line), [one.qualified for one in new], what))
-    if changed and not is_tested:
+    if changed and not has_tests:
         changed.sort()
         what = ("was changed, and no test was", "were changed, and no test was")
         findings.append(_list_functions(changed[0][1], [name for _, _, name in changed], what))
     return findings
+
+
+def _find_inline_tests(revision: Revision) -> set[str]:
+    """The functions of a new version in a test module, or right below an attribute that marks a test."""
+    lines = dict(enumerate(revision.after.lines, 1))
+    tests = (one for one in revision.after.definitions if is_marked_test(lines, one.qualified, one.start_line))
+    return {one.qualified for one in tests}
 
 
 def _names_in_tests(one: Definition, definitions: Sequence[Definition], before: Collection[str]) -> tuple[str, ...]:
@@ -510,8 +507,8 @@ def list_names(names: Iterable[str]) -> str:
 
 def _find_renamed(revision: Revision) -> dict[str, str]:
     """Removed functions, each with a new one that does nearly the same, by their texts without names."""
-    present = {one.qualified for one in revision.after.definitions}
-    names_before = {one.qualified for one in revision.before.definitions}
+    present = revision.after.names
+    names_before = revision.before.names
     new = [one for one in revision.after.definitions if one.is_function and one.qualified not in names_before]
     gone = [one for one in revision.before.definitions if one.is_function and one.qualified not in present]
     before, after = revision.before.lines, revision.after.lines
