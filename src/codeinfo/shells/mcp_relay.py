@@ -228,16 +228,19 @@ class Source(io.RawIOBase):
             size = min(len(self._first), len(buffer))
             buffer[:size], self._first = self._first[:size], self._first[size:]
             return size
-        changed = dict(self._changes.poll())
-        if self._relay is not None and self._relay.fileno() in changed:  # a relay sends nothing: it has gone
-            return 0
-        try:
-            size = os.readv(self._descriptor, [buffer])
-        except OSError:
-            return 0
-        if self._journal is not None:
-            self._journal.record_input(bytes(buffer[:size]))
-        return size
+        while True:
+            changed = dict(self._changes.poll())
+            if self._relay is not None and self._relay.fileno() in changed:  # a relay sends nothing: it has gone
+                return 0
+            try:
+                size = os.readv(self._descriptor, [buffer])
+            except BlockingIOError:  # somebody made it non-blocking
+                continue
+            except OSError:
+                return 0
+            if self._journal is not None:
+                self._journal.record_input(bytes(buffer[:size]))
+            return size
 
     def close(self) -> None:
         if not self.closed:
