@@ -147,8 +147,8 @@ def standalone(question: str, history: Messages, resources: Resources) -> str:
     if not history:
         return question
     earlier = "\n".join(f"{message.role}: {message.content[:600]}" for message in history[-4:])
-    wish = fill_prompt("standalone", history=earlier, question=json.dumps(question))
-    reply = resources.model.json(wish, object_schema(query=_QUERY), max_tokens=QUERY_TOKENS)
+    prompt = fill_prompt("standalone", history=earlier, question=json.dumps(question))
+    reply = resources.model.json(prompt, object_schema(query=_QUERY), max_tokens=QUERY_TOKENS)
     if reply:
         return str(reply["query"])
     return search_text(question, [message.content for message in history if message.role == "user"])
@@ -166,24 +166,24 @@ def decide(graded: Sequence[Passage], useful: Sequence[Passage], number: int, ro
         return average, "answer"
     if number > 1 and not graded:
         return average, "nothing new was found"
-    wish = "refine" if average >= PROMISING else "rewrite"
-    return average, wish if number < rounds else f"{wish}, but {rounds} rounds are the limit"
+    verdict = "refine" if average >= PROMISING else "rewrite"
+    return average, verdict if number < rounds else f"{verdict}, but {rounds} rounds are the limit"
 
 
 def next_query(question: str, verdict: str, research: Research, resources: Resources) -> str:
     state = "helps, but is not enough" if verdict == "refine" else "does not help"
-    wish = "look for what is missing" if verdict == "refine" else "say it in quite other words"
+    advice = "look for what is missing" if verdict == "refine" else "say it in quite other words"
     listed = (f"- {item.path}:{item.start_line}-{item.end_line} ({item.score})" for item in research.rounds[-1].items)
-    wish_prompt = fill_prompt(
+    prompt = fill_prompt(
         "query",
         state=state,
-        wish=wish,
+        advice=advice,
         question=json.dumps(question),
         queries=json.dumps([entry.query for entry in research.rounds]),
         found="\n".join(listed) or "-",
     )
     schema = object_schema(query=_QUERY, missing={"type": "string"})
-    reply = resources.model.json(wish_prompt, schema, max_tokens=QUERY_TOKENS)
+    reply = resources.model.json(prompt, schema, max_tokens=QUERY_TOKENS)
     if reply is None:
         research.notes.append("the model could not write another query: the question was searched for once more")
         return question
@@ -312,8 +312,8 @@ def _grade_batch(question: str, passages: Sequence[Passage], model: Model, finde
         graded_numbers = sorted(entry["passage"] for entry in reply["grades"])
         return () if graded_numbers == numbers else (f"there must be one grade for each of the passages {numbers}",)
 
-    wish = fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages)))
-    reply = model.json(wish, _GRADES, complete, max_tokens=REPLY_TOKENS)
+    prompt = fill_prompt("grade", question=json.dumps(question), passages=shown, count=str(len(passages)))
+    reply = model.json(prompt, _GRADES, complete, max_tokens=REPLY_TOKENS)
     if reply is None:
         return list(passages)
     scores = {entry["passage"]: float(entry["score"]) for entry in reply["grades"]}

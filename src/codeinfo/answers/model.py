@@ -213,8 +213,8 @@ def request_json(
     llm: Llm, messages: Messages, schema: Schema, validate: Validate | None = None, *, max_tokens: int | None = None
 ) -> Object:
     """The object the model replied with. `validate` names further problems; two bad replies raise ProviderError."""
-    wish = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
-    request = [*messages, Message("user", wish)]
+    instruction = "Reply with one JSON object and nothing else. It must fit this JSON schema:\n" + json.dumps(schema)
+    request = [*messages, Message("user", instruction)]
     faults: list[str] = []
     for _ in range(2):
         text = _reply(llm, request, schema, max_tokens)

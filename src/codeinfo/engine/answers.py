@@ -178,8 +178,9 @@ class Lookup(ABC):
             names |= titles | {name.lower()}
             if asks_overview or (subject and subject["name"].lower() in names):
                 telling = (path for path, lines in heads.items() if path in readmes or describes("\n".join(lines)))
-                with suppress(NotFound, StopIteration):  # it is not in the folder that is asked about; there is none
-                    return self.read_file(f"{index.root}/{next(telling)}", 1, HEAD_LINES)
+                if path := next(telling, ""):
+                    with suppress(NotFound):  # it is not in the folder that is asked about
+                        return self.read_file(f"{index.root}/{path}", 1, HEAD_LINES)
         return None
 
     def outline(self, path: str) -> str:
@@ -494,12 +495,11 @@ class AnswerOperations:
         releases = tuple(filter(None, map(lookup.find_release, aim.versions)))
         documents = releases if aim.versions else lookup.search_kind(retrieval.query, aim.kind)
         reply = extract(question, retrieval, relevant.kept, documents, weights, lookup.read_file)
-        round = ops.Round(
-            query, list_graded(relevant.kept), relevant.dropped, None, reply.status, relevant.score_source
-        )
+        items = list_graded(relevant.kept)
+        search_round = ops.Round(query, items, relevant.dropped, None, reply.status, relevant.score_source)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed) if note)
-        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((round,)))
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((search_round,)))
 
     def _passage_filter(self, lookup: Lookup) -> PassageFilter:
         retrieval, settings = self._config.retrieval, self._config.answers

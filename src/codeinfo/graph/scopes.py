@@ -260,10 +260,9 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         members = _find_in_opened_types(index, unit, name) if defining and not exported else []
         every = list(dict.fromkeys((*exported, *members, *_find_in_headers(index, unit, name, defining))))
         types = [one for one in every if isinstance(one, SymbolId) and is_type(index, one)]
-        is_guessed = (
-            unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
-        )  # what a target of Swift is
-        near = nearest_all([one.path for one in types], unit.facts.folder) if is_guessed else ()
+        # which folders are one target of Swift is guessed, so that its types compete with those of other targets
+        has_guessed_targets = unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
+        near = nearest_all([one.path for one in types], unit.facts.folder) if has_guessed_targets else ()
         return [one for one in types if one.path in near] if near and len(types) == len(every) else every
 
     return index.memo.once(("beside", unit.facts.path, name), find)
