@@ -38,6 +38,7 @@ from synthetic import cost, queries
 import codeinfo
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.model import json_decoder
 from codeinfo.operations.search import SearchRequest
 from codeinfo.sources.walk import walk
 
@@ -257,7 +258,7 @@ def main() -> int:
     arguments.add_argument("--svg", type=Path, help="write the curve there")
     options = arguments.parse_args()
     if options.draw:
-        figures = msgspec.json.decode(options.draw.read_bytes(), type=list[Figures])
+        figures = json_decoder(list[Figures]).decode(options.draw.read_bytes())
     elif options.trees and options.work:
         options.work.mkdir(parents=True, exist_ok=True)
         figures = []

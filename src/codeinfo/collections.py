@@ -23,13 +23,13 @@ from enum import StrEnum
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, ValidationError, to_builtins
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
-from codeinfo.model import Import, NextStep, hide_user, to_run
+from codeinfo.model import Import, NextStep, convert, hide_user, to_run
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from msgspec import Struct, convert
+from msgspec import Struct
 
 from codeinfo.errors import UsageError
 from codeinfo.files import read_user_file
+from codeinfo.model import convert
 from codeinfo.settings import SECTIONS, SETTINGS, Row, Sections
 
 PROJECT_FILE = ".codeinfo.toml"
@@ -368,7 +369,7 @@ _PARSERS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "int": (_int, "a whole number"),
     "float": (_float, "a number"),
     "bool": (_bool, "true or false"),
-    "str": (partial(convert, type=str), "text in quotes"),
+    "str": (partial(convert, kind=str), "text in quotes"),
     "Path": (_path, "an absolute path"),
     "tuple[str, ...]": (_texts, "a list of strings"),
 }

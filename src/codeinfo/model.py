@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum, StrEnum
 from functools import partial
 from os import PathLike, fspath
+from threading import Lock
 from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -526,10 +527,33 @@ def fill(kind: type[Filled], other: object, /, **more: Any) -> Filled:
     return kind(**same, **more)
 
 
+# msgspec inspects a type when it is first needed, and crashes if two threads make it do so at the same moment: threads
+# take decoders from here instead of calling `decode` with a type.
+_JSON_DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
+_MSGPACK_DECODERS: dict[Any, msgspec.msgpack.Decoder[Any]] = {}
+_DECODERS_LOCK = Lock()
+
+
+def json_decoder(kind: type[Decoded]) -> msgspec.json.Decoder[Decoded]:
+    with _DECODERS_LOCK:
+        return _JSON_DECODERS.get(kind) or _JSON_DECODERS.setdefault(kind, msgspec.json.Decoder(kind))
+
+
+def msgpack_decoder(kind: type[Decoded]) -> msgspec.msgpack.Decoder[Decoded]:
+    with _DECODERS_LOCK:
+        return _MSGPACK_DECODERS.get(kind) or _MSGPACK_DECODERS.setdefault(kind, msgspec.msgpack.Decoder(kind))
+
+
+def convert(value: object, kind: type[Decoded]) -> Decoded:
+    """As `msgspec.convert`, in any thread."""
+    json_decoder(kind)
+    return msgspec.convert(value, kind)
+
+
 def decode_stored(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
     """Decode stored JSON; None if there is none, or if it is damaged or from another version."""
     try:
-        return msgspec.json.decode(data or b"", type=kind)
+        return json_decoder(kind).decode(data or b"")
     except msgspec.DecodeError:
         return None
 

@@ -18,7 +18,6 @@ from urllib.parse import urlsplit
 
 import anyio
 import httpx2
-import msgspec
 import pytest
 import uvicorn
 from mcp.client import Client
@@ -31,6 +30,7 @@ from starlette.testclient import TestClient
 from web_tools import served as program
 
 from codeinfo.config import Config
+from codeinfo.model import convert
 from codeinfo.operations import OPERATIONS
 from codeinfo.operations.answers import AgentRun, Answer
 from codeinfo.serve.auth import Access
@@ -384,7 +384,7 @@ def test_command_line_tools_and_api_return_the_same(project: Path, capsys: pytes
         assert code in (0, 3), f"{words}: {out.err}"
         operation, result = OPERATIONS[operation_of(words)], json.loads(out.out)
         if operation.result not in (Answer, AgentRun):  # these are written as they arrive
-            cli.write_text(msgspec.convert(result, operation.result))
+            cli.write_text(convert(result, operation.result))
             assert capsys.readouterr().out.strip(), f"{words} shows nothing to people"
         return result
 

@@ -27,7 +27,7 @@ from codeinfo.engine import Engine
 from codeinfo.engine.index_manager import model_meta
 from codeinfo.engine.team import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import SourceFile
+from codeinfo.model import SourceFile, msgpack_decoder
 from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
@@ -357,4 +357,4 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
     with pytest.raises(Refused):
         uploads(team, "rob", shop, "read").list_missing_files(PushedTree(shop, "mine", recipe, (plain,)))
     with pytest.raises(msgspec.ValidationError):
-        msgspec.msgpack.decode(msgspec.msgpack.encode({"project": 1}), type=PushedTree)
+        msgpack_decoder(PushedTree).decode(msgspec.msgpack.encode({"project": 1}))

@@ -15,7 +15,7 @@ from msgspec import msgpack
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
-from codeinfo.model import Walk
+from codeinfo.model import Walk, msgpack_decoder
 from codeinfo.operations.code import MapRequest
 from codeinfo.operations.search import IndexRequest
 from codeinfo.sources import git
@@ -603,7 +603,7 @@ def test_a_walk_from_a_memo_is_a_walk(root: Path, tmp_path: Path, change: Callab
     first = walk_from(None, root)
     assert isinstance(first, KnownWalk)
     assert Walk(first.files, first.skipped) == walk(root)
-    memo = msgpack.decode(msgpack.encode(first.memo), type=Memo)
+    memo = msgpack_decoder(Memo).decode(msgpack.encode(first.memo))
     memo.indexed_as = "known"
     same = walk_from(memo, root)
     assert isinstance(same, KnownWalk)

@@ -25,7 +25,7 @@ from codeinfo.answers.model import json_objects, object_schema, problems
 from codeinfo.config import parse_toml
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.files import read_user_file
-from codeinfo.model import Passage, decode_stored
+from codeinfo.model import Passage, convert, decode_stored
 from codeinfo.operations.answers import Agent, AgentCommand, ToolUse
 from codeinfo.ports import Schema, ToolCall, ToolSpec
 
@@ -202,7 +202,7 @@ def _describe(place: Path) -> Agent:
 def _load(place: Path) -> Profile:
     path = place / "config.toml"
     try:
-        config = msgspec.convert(parse_toml(_read(path, required=False), path), _Config)
+        config = convert(parse_toml(_read(path, required=False), path), _Config)
     except msgspec.ValidationError as error:
         step = f"Its keys are {', '.join(_Config.__struct_fields__)}"
         raise UsageError(f"{path}: {error}", step) from error

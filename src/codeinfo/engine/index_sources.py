@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from msgspec import DecodeError, Struct, msgpack
 
-from codeinfo.model import ManifestRow, Skip, SourceFile, Walk
+from codeinfo.model import ManifestRow, Skip, SourceFile, Walk, msgpack_decoder
 from codeinfo.ports import CodeFacts
 from codeinfo.settings import IndexSettings
 from codeinfo.sources.git import family_of
@@ -199,7 +199,7 @@ def _load_memo(store: SqliteStore) -> Memo | None:
     """The result of the last walk of the tree; None if there is none that can be used."""
     data = read_beside(store, MEMO)
     try:
-        return msgpack.decode(data, type=Memo) if data is not None else None
+        return msgpack_decoder(Memo).decode(data) if data is not None else None
     except DecodeError:  # from another release
         return None
 

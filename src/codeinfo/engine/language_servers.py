@@ -25,6 +25,7 @@ from codeinfo.cache import group_by_key, start_timer
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.index.pool import PipedProcess
 from codeinfo.languages.model import FileFacts, language_family
+from codeinfo.model import json_decoder
 from codeinfo.settings import CodeSettings
 
 _IDLE_S = 180.0  # idle time before a server is stopped; the next question starts another
@@ -383,7 +384,7 @@ class LanguageServer:
 
 def _decode(data: bytes | msgspec.Raw, kind: Any) -> Any:
     try:
-        return msgspec.json.decode(data, type=kind)
+        return json_decoder(kind).decode(data)
     except msgspec.DecodeError as error:
         raise ServerFailed(_NO_PROTOCOL) from error
 

@@ -25,7 +25,7 @@ from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_comm
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.index.line import Changes, update
-from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk
+from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk, convert, msgpack_decoder
 from codeinfo.models.endpoints import key_from_file
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import ProgressSink
@@ -322,7 +322,7 @@ def read_rows(db: Connection, query: str, kind: type[Row], values: Mapping[str, 
     """The rows of a query as Structs whose fields are its columns."""
     cursor = db.execute(query.encode(), values)
     names = [column.name for column in cursor.description or ()]
-    return tuple(msgspec.convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in cursor)
+    return tuple(convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in cursor)
 
 
 def _plain(value: Any) -> Any:
@@ -442,7 +442,7 @@ class Server:
             else:
                 with suppress(msgspec.MsgspecError):  # a page instead of an answer
                     if status == 200:
-                        return msgspec.msgpack.decode(answer, type=receiving.Answer)
+                        return msgpack_decoder(receiving.Answer).decode(answer)
                 if status not in (429, 502, 503, 504) or attempt == TRIES - 1:
                     raise self._refusal(status, answer)
             time.sleep(2**attempt)

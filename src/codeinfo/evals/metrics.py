@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import fields
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.languages import file_kind
-from codeinfo.model import FileKind
+from codeinfo.model import FileKind, convert
 from codeinfo.operations.search import Change, Comparison, Figures, Group, Score, Summary, Verdict
 from codeinfo.tokens import CHARS_PER_TOKEN
 
@@ -118,7 +117,7 @@ def load_dataset(path: Path) -> Dataset:
 
 def _benchmark_queries(text: str) -> tuple[Query, ...]:
     rows = [json.loads(line) for line in text.splitlines() if line.strip()]
-    queries = msgspec.convert([row | {"id": str(row["id"])} for row in rows], tuple[Query, ...])
+    queries = convert([row | {"id": str(row["id"])} for row in rows], tuple[Query, ...])
     if not all(target.path for query in queries for target in query.targets):
         raise ValueError("a target has no path")
     return queries

@@ -28,7 +28,7 @@ from codeinfo.files import read_user_file
 from codeinfo.globs import match_globs
 from codeinfo.knowledge.memory import is_bot
 from codeinfo.languages import file_kind, language_of
-from codeinfo.model import FileKind, fill
+from codeinfo.model import FileKind, convert, fill, json_decoder
 from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
 from codeinfo.operations.base import ProgressSink
@@ -116,8 +116,8 @@ def read_results(path: Path) -> dict[str, Answer]:
     if not os.path.isfile(path):
         raise NotFound(f"there is no results file {path}", "Write one with `codeinfo eval … --out FILE`.")
     try:
-        lines = msgspec.json.Decoder(dict[str, Any]).decode_lines(path.read_bytes())
-        answers = msgspec.convert([line | {"id": str(line.get("id", ""))} for line in lines], list[Answer])
+        lines = json_decoder(dict[str, Any]).decode_lines(path.read_bytes())
+        answers = convert([line | {"id": str(line.get("id", ""))} for line in lines], list[Answer])
     except msgspec.DecodeError as error:
         raise UsageError(f"{path} is not a results file: {error}", "It must have one JSON object per line.") from error
     return {answer.id: answer for answer in answers}
@@ -479,7 +479,7 @@ def read_suite(path: Path) -> tuple[Case, ...]:
     except (yaml.YAMLError, RecursionError) as error:
         raise UsageError(f"{path} is not valid YAML: {error}", "Correct that line") from error
     try:
-        cases: tuple[Case, ...] = msgspec.convert(parsed, _SUITE)
+        cases: tuple[Case, ...] = convert(parsed, _SUITE)
     except msgspec.ValidationError as error:
         raise UsageError(f"{path} is not a list of questions: {error}", "docs/answers.md shows one") from error
     return cases

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from codeinfo.errors import UsageError
 from codeinfo.globs import compile_linear
+from codeinfo.model import json_decoder
 
 MAX_PATTERN_CHARS = 2000
 MAX_DEPTH = 50  # nested groups
@@ -435,7 +436,7 @@ def decode_signatures(data: bytes | memoryview) -> Signatures:
     header = bytes(memoryview(data)[8 : 8 + length])
     if crc32(header) != sizes[1]:
         raise ValueError("the header is damaged")
-    described = msgspec.json.decode(header, type=Header)  # a msgspec error is a ValueError
+    described = json_decoder(Header).decode(header)  # a msgspec error is a ValueError
     if described.format != _FORMAT:
         raise ValueError(f"of another version: {described.format}")
     width = (sum(len(file.pages) for file in described.files) + 7) // 8

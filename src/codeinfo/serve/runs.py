@@ -26,7 +26,7 @@ from codeinfo.cache import Cache
 from codeinfo.engine import Engine
 from codeinfo.errors import Busy, CodeInfoError, NotFound
 from codeinfo.files import resolve_root
-from codeinfo.model import dumps, iso_time
+from codeinfo.model import dumps, iso_time, json_decoder
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ConversationIdsRequest
 from codeinfo.operations.base import Progress
 from codeinfo.operations.clients import SHOWN, IngestRun, IngestStatus
@@ -241,7 +241,7 @@ class Runs:
 
     def _copy_event(self, run: AnswerRun, kind: str, data: dict[str, Any], result: str) -> None:
         if kind == "done":
-            run.answers += msgspec.json.decode(result, type=list[Answer]) if result else []
+            run.answers += json_decoder(list[Answer]).decode(result) if result else []
             run.conversation = data["conversationId"]
         elif kind == "error":
             run.error = run.error or CodeInfoError(data["message"], data["next"], code=data["code"])

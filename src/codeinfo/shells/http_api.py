@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from codeinfo import __version__
 from codeinfo.errors import CodeInfoError, UsageError, error_json
-from codeinfo.model import Step, camel_json, dumps, jsonable, phrase
+from codeinfo.model import Step, camel_json, dumps, json_decoder, jsonable, phrase
 from codeinfo.operations import OPERATIONS, Input, Operation, answers, inputs_of
 from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
@@ -134,7 +134,7 @@ async def json_body(request: Request) -> Mapping[str, Any]:
     if kind != "application/json":
         raise UsageError("the body must be application/json", "Set Content-Type", code="MEDIA_TYPE")
     try:
-        value = msgspec.json.decode(await request.body() or b"{}", type=dict[str, Any])
+        value = json_decoder(dict[str, Any]).decode(await request.body() or b"{}")
         check_text(value)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is not a JSON object: {error}", "Send one JSON object") from None

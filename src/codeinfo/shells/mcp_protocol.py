@@ -22,7 +22,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from codeinfo import __version__
-from codeinfo.model import dumps_plain
+from codeinfo.model import convert, dumps_plain, json_decoder
 from codeinfo.serve.auth import Receive, Scope, Send, send_body
 from codeinfo.serve.dispatch import Report
 from codeinfo.shells.mcp_relay import LONGEST_LINE, Sink
@@ -91,7 +91,7 @@ class Message(Struct):
 
     def read(self, kind: type[Params]) -> Params:
         try:
-            return msgspec.convert(self.params or {}, kind)
+            return convert(self.params or {}, kind)
         except msgspec.ValidationError as error:
             raise ProtocolError(INVALID_PARAMS, f"wrong parameters of {self.method}: {error}") from None
 
@@ -116,12 +116,9 @@ class Cancelled(Struct, rename="camel"):
     request_id: int | str
 
 
-_MESSAGES = msgspec.json.Decoder(Message)
-
-
 def decode(data: bytes) -> Message:
     try:
-        message = _MESSAGES.decode(data)
+        message = json_decoder(Message).decode(data)
         if message.method is UNSET and message.result is UNSET and message.error is UNSET:
             raise msgspec.ValidationError("neither a method nor a result")
         if message.method is not UNSET and message.id is None:

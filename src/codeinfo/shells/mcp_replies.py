@@ -31,6 +31,7 @@ from codeinfo.model import (
     Step,
     dumps_plain,
     fill,
+    json_decoder,
     jsonable,
     phrase,
 )
@@ -504,6 +505,6 @@ def _read_cursor(cursor: str) -> dict[str, int]:
     if not cursor:
         return {}
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)), type=_Places)
+        return json_decoder(_Places).decode(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except ValueError as error:
         raise UsageError("the cursor is not valid", "Take it from a reply, or leave it out") from error

@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
 from codeinfo.files import touch_private, write_private
-from codeinfo.model import Chunk, Definition, Import, NextStep, to_run
+from codeinfo.model import Chunk, Definition, Import, NextStep, msgpack_decoder, to_run
 from codeinfo.ports import Extent
 
 
@@ -434,7 +434,6 @@ _FASTEST = 1
 
 
 ChunkFields = tuple[int, int, str, str, str, str]  # of a `Chunk`, in their order
-_BLOCKS = msgpack.Decoder(list[ChunkFields])
 
 
 def chunk_id(file_id: int, place: int) -> int:
@@ -464,7 +463,7 @@ def read_block(path: str, block: Block) -> list[ChunkFields]:
     data = memoryview(stored)[4:]
     if _block_checksum(path, first, start_line, end_line, data) != stored[:4]:
         raise Damage(f"chunks of {path} fail their checksum")
-    return _BLOCKS.decode(zlib.decompress(data))
+    return msgpack_decoder(list[ChunkFields]).decode(zlib.decompress(data))
 
 
 def _block_checksum(path: str, block: int, start_line: int, end_line: int, data: bytes | memoryview) -> bytes:

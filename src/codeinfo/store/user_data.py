@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import apsw
-from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec import Struct, ValidationError, to_builtins
 from msgspec.structs import astuple
 
 from codeinfo.errors import Busy, IndexTooNew, NotFound, UsageError
 from codeinfo.files import locked, open_private, private_folder, touch_private
-from codeinfo.model import NextStep, dumps, to_run
+from codeinfo.model import NextStep, convert, dumps, to_run
 from codeinfo.operations import answers as ops
 from codeinfo.operations.clients import IngestRun
 from codeinfo.store.database import BUSY_MS, DATA, Damage, transaction, translate_errors

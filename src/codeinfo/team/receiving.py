@@ -16,7 +16,16 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import IndexedFile, NextStep, ParsedFile, SourceFile, iso_time, to_run
+from codeinfo.model import (
+    IndexedFile,
+    NextStep,
+    ParsedFile,
+    SourceFile,
+    iso_time,
+    json_decoder,
+    msgpack_decoder,
+    to_run,
+)
 from codeinfo.operations.team import TeamProject
 from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.team.access import Caller, Refused, audit, identity_of
@@ -91,9 +100,6 @@ class _Push(Struct):
         return self.project or self.repository.clone_url or self.repository.git_http_url
 
 
-_PUSHES = msgspec.json.Decoder(_Push)
-
-
 class _Scheme(Struct, frozen=True):
     """A kind of host's headers: `signature` is the body's HMAC-SHA-256 after `prefix`, `token` the secret itself."""
 
@@ -135,7 +141,7 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
     """What was done about a delivery: "queued", or why nothing was. Raises HookRefused, Replayed or UsageError."""
     scheme = SCHEMES[kind]
     try:
-        push = _PUSHES.decode(body)
+        push = json_decoder(_Push).decode(body)
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
         push = _Push()
     delivery = next((headers[name] for name in scheme.delivery if headers.get(name)), "")
@@ -252,10 +258,6 @@ class Answer(Struct, frozen=True):
     tree: str = ""
 
 
-_PUSHED_FILES, _PUSHED_TREES = msgspec.msgpack.Decoder(PushedFiles), msgspec.msgpack.Decoder(PushedTree)
-_UPLOADED_FILES = msgspec.msgpack.Decoder(_UploadedFile)
-
-
 class Uploads(Struct, frozen=True):
     """What a server does for one caller; `recipe` and `meta` are those of its own indexes."""
 
@@ -268,9 +270,9 @@ class Uploads(Struct, frozen=True):
         """The encoded answer to a step of an upload."""
         try:
             if step == "files":
-                answer = self.store(_PUSHED_FILES.decode(body))
+                answer = self.store(msgpack_decoder(PushedFiles).decode(body))
             else:
-                tree = _PUSHED_TREES.decode(body)
+                tree = msgpack_decoder(PushedTree).decode(body)
                 answer = self.list_missing_files(tree) if step == "lacking" else self.set_tree(tree)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
@@ -362,7 +364,7 @@ class Uploads(Struct, frozen=True):
         """An uploaded file, under the caller's own hash, and its size; raises UsageError for a malformed one."""
         try:
             parsed, vectors = unpack_file(payload, most)
-            file = _UPLOADED_FILES.decode(parsed)
+            file = msgpack_decoder(_UploadedFile).decode(parsed)
             uses = inflate(file.references, most) if file.references else b""
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:
             raise UsageError(f"an uploaded file cannot be read: {error}", "Push again") from error

@@ -25,7 +25,7 @@ from psycopg.types.json import Jsonb
 from codeinfo.cache import batches
 from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.files import private_folder, replace_file
-from codeinfo.model import IndexedFile, NextStep, SourceFile, to_run
+from codeinfo.model import IndexedFile, NextStep, SourceFile, json_decoder, msgpack_decoder, to_run
 from codeinfo.ports import NOTHING_KEPT, Placed, Retention, StoredFile, group_stored
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import COMMITS_FILE
@@ -97,14 +97,9 @@ def encode_file(file: IndexedFile) -> bytes:
     return msgspec.msgpack.encode(_Payload(_FORMAT, parsed, dimension, data))
 
 
-# Created once: threads that decode a type for the first time at the same moment end the process.
-_PAYLOADS, _FILES = msgspec.msgpack.Decoder(_Payload), msgspec.msgpack.Decoder(IndexedFile)
-_GENERATIONS = msgspec.json.Decoder(TreeGeneration)
-
-
 def unpack_file(payload: bytes, most: int = 1 << 31) -> tuple[bytes, NDArray[np.float32] | None]:
     """The encoded file and its vectors. Raises MsgspecError for malformed data, or ValueError as `inflate` does."""
-    stored = _PAYLOADS.decode(payload)
+    stored = msgpack_decoder(_Payload).decode(payload)
     vectors = np.frombuffer(stored.vectors, np.float32).reshape(-1, stored.dimension) if stored.dimension else None
     return inflate(stored.parsed, most), vectors
 
@@ -123,7 +118,7 @@ def inflate(data: bytes, most: int) -> bytes:
 
 def decode_file(payload: bytes) -> IndexedFile:
     parsed, vectors = unpack_file(payload)
-    return replace(_FILES.decode(parsed), vectors=vectors)
+    return replace(msgpack_decoder(IndexedFile).decode(parsed), vectors=vectors)
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
@@ -450,7 +445,7 @@ class TeamStore(SqliteStore):
 
     def reached(self) -> TreeGeneration | None:
         value = self.meta().get(_REACHED)
-        return _GENERATIONS.decode(value) if value else None
+        return json_decoder(TreeGeneration).decode(value) if value else None
 
     def has_reached(self, generation: TreeGeneration) -> bool:
         """Whether the local copy has all of this generation."""
@@ -662,7 +657,7 @@ class TeamStore(SqliteStore):
         query = "SELECT t.name, m.value FROM trees t JOIN meta m ON m.tree = t.id AND m.key = ?"
         with self._connections.reading() as db:
             rows: list[Any] = db.execute(query, (_REACHED,)).fetchall() if trees is not None else []
-        ended = (_GENERATIONS.decode(value) for name, value in rows if name not in (trees or ()))
+        ended = (json_decoder(TreeGeneration).decode(value) for name, value in rows if name not in (trees or ()))
         return [reached.tree for reached in ended if reached.name.startswith(WORK_TREE)]
 
 

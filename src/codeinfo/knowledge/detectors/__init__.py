@@ -32,7 +32,7 @@ from msgspec import Struct
 from codeinfo.errors import UsageError
 from codeinfo.globs import GlobSet, check_globs
 from codeinfo.languages import get_language, is_product, is_test_name
-from codeinfo.model import FileKind
+from codeinfo.model import FileKind, convert
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
@@ -112,7 +112,7 @@ def _detector(row: dict[str, Any]) -> Detector:
     if re.fullmatch(r"(?:\w+\\\.)+\w+", imports):  # the code of the package itself is no example of using it
         package = imports.replace("\\", "")
         row["without"] = [*row.get("without", ()), f"package {package}", f"namespace {package}"]
-    return msgspec.convert({**row, "expression": "|".join(filter(None, (regex, imported)))}, Detector)
+    return convert({**row, "expression": "|".join(filter(None, (regex, imported)))}, Detector)
 
 
 @lru_cache(maxsize=512)
@@ -168,7 +168,7 @@ def project_detectors(tables: Sequence[Mapping[str, Any]], sandbox: PatternSandb
 def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSandbox) -> Detector:
     where = f"pattern {number} of .codeinfo.toml"
     try:
-        own = msgspec.convert(table, _Own)
+        own = convert(table, _Own)
     except msgspec.ValidationError as error:
         step = f"Use strings for {', '.join(_Own.__struct_fields__)}, and a list of them for paths"
         raise UsageError(f"{where}: {error}", next_step=step) from None
