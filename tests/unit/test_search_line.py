@@ -199,6 +199,67 @@ def test_what_stands_in_the_code_word_for_word_comes_first(tmp_path: Path, query
         assert found.quality.reasons == ("the first result contains the exact text",)
 
 
+TRANSLATIONS = {
+    "flat/lang/en.json": '{\n  "repo.diff": "Open a new pull request",\n  "repo.pulls.new": "New pull request"\n}\n',
+    "flat/lang/de.json": '{\n  "repo.pulls.new": "New pull request"\n}\n',
+    "nested/en.yml": "en:\n  invoices:\n    index:\n      other: Other\n      hint: Nothing is due yet\n",
+    "strings/values/strings.xml": '<resources>\n  <string name="sync_now">Sync everything now</string>\n</resources>\n',
+    "strings/Texts.resx": '<root>\n  <data name="SignInFailed">\n    <value>Wrong address</value>\n  </data>\n</root>',
+    "php/lang/en/auth.php": "<?php\nreturn [\n    'throttled' => 'Too many attempts',\n];\n",
+}
+SHOWN = {
+    "flat/compare.tmpl": '<p>{{.Locale.Tr "repo.diff"}}</p>\n',
+    "flat/header.tmpl": '<a href="/x">a</a>\n' * 40 + '<b>{{.Locale.Tr "repo.pulls.new"}}</b>\n' + "<p>pull</p>\n" * 40,
+    "nested/index.rb": "def empty_text\n  I18n.t('invoices.index.hint')\nend\n",
+    "nested/other.rb": "def other_hint\n  'hint'\nend\n",
+    "strings/Sync.kt": "fun button() = Text(stringResource(R.string.sync_now))\n",
+    "strings/SignIn.cs": "class SignIn {\n  string Error() => Texts.SignInFailed;\n}\n",
+    "php/Login.php": "<?php\nfunction fail() {\n    return trans('auth.throttled');\n}\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "key"),
+    [
+        ("New pull request", "flat/header.tmpl", "repo.pulls.new"),
+        ("Nothing is due yet", "nested/index.rb", "invoices.index.hint"),
+        ("Sync everything now", "strings/Sync.kt", "R.string.sync_now"),
+        ("Wrong address", "strings/SignIn.cs", "Texts.SignInFailed"),
+        ("Too many attempts", "php/Login.php", "auth.throttled"),
+    ],
+)
+def test_a_translated_text_leads_to_the_code_that_shows_it(tmp_path: Path, text: str, path: str, key: str) -> None:
+    with make_engine(write(tmp_path, TRANSLATIONS | SHOWN)) as engine:
+        search = searcher(engine, tmp_path)
+        found = search(f'where is the button that says "{text}"')
+        assert found.hits[0].path == path
+        assert key in found.hits[0].text
+        assert found.quality.reasons == ("the first result shows the exact text, by its key",)
+        assert {hit.path for hit in found.hits[1:3]} & TRANSLATIONS.keys()
+        assert paths(search(f'Fix the color of "{text}"'))[0] == path
+
+
+def test_a_key_that_many_files_use_is_no_place(tmp_path: Path) -> None:
+    files = {f"src/page{n}.rb": "def title\n  I18n.t('pages.title')\nend\n" for n in range(9)}
+    files["config/en.yml"] = "en:\n  pages:\n    title: Welcome home\n"
+    with make_engine(write(tmp_path, files)) as engine:
+        assert paths(searcher(engine, tmp_path)('the page that says "Welcome home"'))[0] == "config/en.yml"
+
+
+def test_a_plain_word_is_the_key_of_a_text_in_translations_alone(tmp_path: Path) -> None:
+    files = {
+        "package.json": '{\n  "description": "A shop for boats"\n}\n',
+        "app/values/strings.xml": '<resources>\n  <string name="saved">All is safe now</string>\n</resources>\n',
+        "src/card.js": "export const card = (item) => item['description']\n",
+        "src/Saved.kt": "fun saved() = Text(stringResource(R.string.saved))\n",
+        "src/Other.kt": "class Other(val saved: Boolean)\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        search = searcher(engine, tmp_path)
+        assert paths(search('where is the text "A shop for boats"'))[0] == "package.json"
+        assert paths(search('where is the text "All is safe now"'))[:2] == ["src/Saved.kt", "app/values/strings.xml"]
+
+
 def test_a_dotted_name_is_a_key_only_if_no_definition_has_it(tmp_path: Path) -> None:
     files = {
         "src/body/errors.py": "def render(page):\n    return page\n",

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
 from codeinfo.ports import ChunkRow, Extent, Snapshot, StoredSymbol
 from codeinfo.search.channels import KeywordScores, VectorScores, read_cosines, rows_of
+from codeinfo.search.labels import choose_labelled, in_english, rows_of_all
 from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
 
@@ -27,7 +28,7 @@ QUOTED_HERE = 10.0
 IN_FUNCTION = 0.3  # a chunk that is all code of functions: these answer what others declare, import or describe
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
 # Chunks with all of a quotation's words that are read for it, by the kinds that come first.
-READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 40, FileKind.TEST: 20, FileKind.DOCS: 20}
+READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
 QUOTED_IN = 8  # files at most: text in more files is a phrase, not a place
 
 
@@ -97,28 +98,36 @@ def _bonus_of_definition(query: Query, definition: StoredSymbol) -> float:
     return worth if definition.name in query.names else worth / 2
 
 
-def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> tuple[Quotation | None, list[int]]:
-    """The first of the query's quotations that occurs, and its rows: in code if any does, since a test repeats the
-    whole message that the code has in parts."""
-    elsewhere: tuple[Quotation | None, list[int]] = (None, [])
+class Quoted(NamedTuple):
+    quotation: Quotation
+    rows: list[int]  # those that contain it verbatim, all in files of one kind
+    labelled: list[int]  # those that have it, or a longer text, under a key
+
+
+def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted | None:
+    """The first of the query's quotations that occurs: in code if any does, since a test repeats the whole message
+    that the code has in parts."""
+    elsewhere = None
     for quotation in query.quotations:
-        if rows := _quoting_rows(quotation, query, keyword, view):
-            if view.kinds[view.row_file[rows[0]]] == FileKind.CODE:
-                return quotation, rows
-            elsewhere = elsewhere if elsewhere[1] else (quotation, rows)
+        quoted = _find_quoting(quotation, query, keyword, view)
+        if quoted.rows and view.kinds[view.row_file[quoted.rows[0]]] == FileKind.CODE:
+            return quoted
+        if quoted.rows or quoted.labelled:
+            elsewhere = elsewhere or quoted
     return elsewhere
 
 
-def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> list[int]:
-    """Rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat it.
-    Of a name, those that have it as a whole string, if nothing here is called so."""
-    needed = query.terms.keys() & terms(quotation.text)
+def _find_quoting(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
+    """The rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat
+    it. Of a name, those that have it as a whole string, if nothing here is called so."""
+    words = set(terms(quotation.text))
+    needed = query.terms.keys() & words
     if not needed or not keyword.idf.keys() >= needed:
-        return []
+        return Quoted(quotation, [], [])
     uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
-    having, *longer = sorted((uses_of[term].rows for term in needed), key=len)
-    for others in longer:  # both in order
-        having = having[others[np.minimum(others.searchsorted(having), len(others) - 1)] == having]
+    having = rows_of_all([uses_of[term].rows for term in needed])
+    if len(having) > sum(READ_FOR_QUOTE.values()):  # common words, such as `code`, are no terms of the query
+        having = rows_of_all([having, *(posting.rows for posting in view.postings(sorted(words - needed)).values())])
     if len(having) > sum(READ_FOR_QUOTE.values()):
         scores = keyword.rows(view.row_file[having])[having]
         having = having[np.argsort(-scores, kind="stable")]
@@ -131,10 +140,18 @@ def _quoting_rows(quotation: Quotation, query: Query, keyword: KeywordScores, vi
         if quotation.is_in(chunk.text, chunk.file_kind):
             by_kind.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
             strings |= {row} if quotation.is_string_in(chunk.text) else set()
-    best = next((by_kind[kind] for kind in READ_FOR_QUOTE if kind in by_kind), {})
+    kind = next((kind for kind in READ_FOR_QUOTE if kind in by_kind), "")
+    best: Mapping[int, int] = by_kind.get(kind, {})
     if quotation.is_name and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
         best = {row: file for row, file in best.items() if row in strings}
-    return list(best) if len(set(best.values())) <= QUOTED_IN else []
+    if kind == FileKind.CONFIG:
+        best = in_english(best, view)
+    labelled = {} if quotation.is_part else in_english(choose_labelled(by_kind, view), view)
+    return Quoted(quotation, _if_in_few_files(best), _if_in_few_files(labelled))
+
+
+def _if_in_few_files(rows: Mapping[int, int]) -> list[int]:
+    return list(rows) if len(set(rows.values())) <= QUOTED_IN else []
 
 
 def closest_rows(view: Snapshot, vectors: VectorScores, files: Sequence[int]) -> NDArray[np.intp]:

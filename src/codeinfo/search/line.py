@@ -62,6 +62,7 @@ from codeinfo.search.focus import (
     lines_of_functions,
     share_of_functions,
 )
+from codeinfo.search.labels import find_label_uses
 from codeinfo.search.quality import (
     AnswerFeatures,
     assess,
@@ -73,7 +74,7 @@ from codeinfo.search.quality import (
     respell,
     suggestions,
 )
-from codeinfo.search.query import REPORT_WORDS, Query, Shape, extract_definition_target, read_query
+from codeinfo.search.query import REPORT_WORDS, Query, Quotation, Shape, extract_definition_target, read_query
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
 
@@ -83,6 +84,7 @@ PATHS_READ = 30  # of them, those whose paths are read for meaning: further down
 EXAMINED = 30  # and whose definitions are
 SHORT_PREFACE = 40  # terms
 PART_QUOTED = 0.3  # of `exact_text`, for a part of a message
+SHOWN_BY_KEY = 1.5  # code that shows a text of a file of translations comes before that file
 QUOTED_IN_DATA = 4.0  # if only data contains it, which the factor `config` divides by as much
 LARGE = 60_000  # chunks: from here on only those of likely files are examined
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
@@ -153,6 +155,7 @@ class Evidence(Struct):
     definitions: Sequence[StoredSymbol]
     quoting: Sequence[int] = ()  # rows that contain the query's text verbatim, or a part of it
     is_quoted: bool = False  # all of it
+    label_uses: Mapping[int, Quotation] = {}  # rows of code that show the text by its key, each with the key
     likely: Ints | None = None  # files whose chunks were examined; None: all of them
     vectors: channels.VectorScores | None = None
     files: dict[str, Floats] = field(default_factory=dict)  # signal → value for every file, about 0..1
@@ -194,6 +197,8 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
         query = replace(query, terms=query.heaviest(MOST_TERMS))
     weights = options.weights or weights_for(query, embedder, options.intent)
     gathered = evidence = gather(query, view, embedder, weights, options)
+    if gathered.label_uses:
+        query = replace(query, quotations=(*query.quotations, *gathered.label_uses.values()))
     if options.fusion == "rrf":
         evidence, weights = rank_channels(gathered, query, weights)
     scores = fuse(evidence, weights)
@@ -250,14 +255,8 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     if query.updates_dependency:  # those that mention it
         evidence.files["project_file"] *= boost.coverage(keyword, ANYWHERE, files)
     may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in definitions)
-    quotation, rows = find_quotation(query, keyword, view) if may_quote else (None, [])
-    is_data = quotation is not None and view.kinds[view.row_file[rows[0]]] == FileKind.CONFIG
-    is_change = query.shape in (Shape.TASK, Shape.REPORT)  # of the code that shows a label, not of the label
-    if quotation and not (is_data and is_change):
-        evidence.quoting, evidence.is_quoted = rows, not quotation.is_part or query.bare_name
-        evidence.files["exact_text"] = np.zeros(files, np.float32)
-        value = QUOTED_IN_DATA if is_data else PART_QUOTED if quotation.is_part else 1
-        evidence.files["exact_text"][view.row_file[rows]] = value
+    if may_quote:
+        _add_quotation(evidence, query, view)
     if options.commits:
         evidence.files["history"] = _past_changes(query, view, options)
     if _is_large(view, options):
@@ -265,6 +264,25 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     else:
         _add_chunks(evidence, _embed(query, keyword, embedder), view, w)
     return evidence
+
+
+def _add_quotation(evidence: Evidence, query: Query, view: Snapshot) -> None:
+    """The files that have a text of the query, or that show it by its key."""
+    quoted = find_quotation(query, evidence.keyword, view)
+    if quoted is None:
+        return
+    quotation, rows, labelled = quoted
+    uses = evidence.label_uses = find_label_uses(quotation, labelled, view)
+    is_data = any(view.kinds[view.row_file[row]] == FileKind.CONFIG for row in rows)
+    is_change = query.shape in (Shape.TASK, Shape.REPORT)  # of the code that shows a label, not of the label
+    if is_change and (is_data or uses):
+        rows = []
+    evidence.quoting = [*uses, *rows]
+    evidence.is_quoted = bool(rows) and (not quotation.is_part or query.bare_name)
+    values = np.zeros(len(view.paths), np.float32)
+    values[view.row_file[rows]] = QUOTED_IN_DATA if is_data and not uses else PART_QUOTED if quotation.is_part else 1
+    values[view.row_file[list(uses)]] = SHOWN_BY_KEY
+    evidence.files["exact_text"] = values
 
 
 def signals_of_words(
@@ -833,7 +851,9 @@ def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequen
     title = float(covered[best[0]]) if covered is not None and best else 0.0
     scores = [item.score for item in ranked[:10]]
     features = measure_features(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
-    quoting = {int(view.row_file[row]) for row in evidence.quoting}
+    quoting, showing = (
+        set(view.row_file[list(rows)].tolist()) & set(best[:1]) for rows in (evidence.quoting, evidence.label_uses)
+    )
     folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
     worded = evidence.files["chunks"]
     return replace(
@@ -844,7 +864,8 @@ def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequen
         length=min(len(query.words) / REPORT_WORDS, 1.0),
         together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
         agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
-        quoted=evidence.is_quoted and not quoting.isdisjoint(best[:1]),
+        quoted=evidence.is_quoted and bool(quoting - showing),
+        shown_by_key=bool(showing),
         defined=any(symbol.file in best[:1] and symbol.name == query.names[0] for symbol in evidence.definitions),
     )
 

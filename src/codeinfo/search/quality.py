@@ -24,6 +24,7 @@ from codeinfo.tokens import split_identifier, stem
 NAMES = STEM | DEFINED
 ALL_OF_IT = 0.999
 QUOTED = "the first result contains the exact text"
+SHOWN_BY_KEY = "the first result shows the exact text, by its key"
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three (.91 to .98 by set)
 THERE = 0.97  # that a name or a text occurs is certain, whatever it means
 
@@ -44,6 +45,7 @@ class AnswerFeatures(Struct, frozen=True):
     agreed: float = 0.0  # 1 if words alone put the first file first as well
     alone: bool = False  # no other file matches at all
     quoted: bool = False  # the first file contains the query's text verbatim
+    shown_by_key: bool = False  # or the key of that text
     defined: bool = False  # the first file defines the name asked for
 
 
@@ -106,10 +108,11 @@ def assess(features: AnswerFeatures, query: Query) -> Quality:
     is_name = query.bare_name and (
         features.defined or not query.names_owner
     )  # `repo.issues.new` may be any three words
-    is_there = features.quoted or (is_name and features.named >= ALL_OF_IT)
+    is_there = features.quoted or features.shown_by_key or (is_name and features.named >= ALL_OF_IT)
     confidence = max(round(1 / (1 + math.exp(-score)), 3), THERE if is_there else 0.0)
     if confidence >= OK:
-        return Quality("ok", confidence, (QUOTED,) if features.quoted else ())
+        proofs = {QUOTED: features.quoted, SHOWN_BY_KEY: features.shown_by_key}
+        return Quality("ok", confidence, tuple(proof for proof, is_given in proofs.items() if is_given))
     reasons = _reasons(features)
     return Quality("low_confidence", confidence, reasons, _hint(features, query))
 

@@ -335,7 +335,7 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 
 
 # Quoted within a sentence, alone as a constant or an error code, or a whole line that asks nothing.
-_QUOTED_PART = re.compile(r"(?<!\w)([\"'`])([^\"'`]+)\1(?!\w)")
+_QUOTED_PART = re.compile(r"(?<!\w)(?:\"([^\"]+)\"|`([^`]+)`|'([^\"'`]+)')(?!\w)")
 # What a program says, and hardly the name of a topic.
 _MESSAGE_WORDS = frozenset(
     "already can't cannot could denied don't exceeded exists expected expired fail failed forbidden found illegal "
@@ -362,8 +362,9 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
     if len(line) > MOST_QUOTED:
         return ()
     for part in _QUOTED_PART.finditer(line):
-        if " " in part[2].strip():
-            return (Quotation(part[2]), *_message_parts(line))
+        text = part[1] or part[2] or part[3]
+        if " " in text.strip():
+            return (Quotation(text), *_message_parts(line))
     if label := _LABEL.search(line):
         return (Quotation(label[1]),)
     if _MARKED.fullmatch(line):
