@@ -40,10 +40,11 @@ class Retrieval(Struct, frozen=True):
 
 
 def list_graded(passages: Iterable[Passage]) -> tuple[GradedItem, ...]:
-    previews = ((passage, "\n".join(passage.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])) for passage in passages)
-    return tuple(
-        fill(GradedItem, passage, score=passage.grade, preview=text[:PREVIEW_CHARS]) for passage, text in previews
-    )
+    graded = []
+    for passage in passages:
+        first_lines = "\n".join(passage.text.split("\n", PREVIEW_LINES)[:PREVIEW_LINES])
+        graded.append(fill(GradedItem, passage, score=passage.grade, preview=first_lines[:PREVIEW_CHARS]))
+    return tuple(graded)
 
 
 def cite(passage: Passage, problem: str = "") -> Citation:
@@ -113,7 +114,6 @@ def fence(texts: Iterable[str]) -> str:
 ALWAYS = 3  # passages kept whatever their score: with fewer there is nothing to grade
 
 Weigh = Callable[[str], Mapping[str, float]]  # a query's words by rarity
-Further = Callable[[Passage], Sequence[Passage]]  # of the same file
 
 
 class PassageFilter(Struct, frozen=True):
@@ -178,7 +178,7 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
 
 def spellings(word: str) -> frozenset[str]:
     """The index terms that match this word: its own and the synonyms programmers use."""
-    return frozenset((stem(word), *(stem(other) for other in EXPANSIONS.get(word, ()))))
+    return frozenset((stem(word), *(stem(synonym) for synonym in EXPANSIONS.get(word, ()))))
 
 
 # --- as text ---------------------------------------------------------------------------------------------------------
@@ -232,20 +232,18 @@ _PARTICIPLE = re.compile(r"[a-z]{2,}(?:ed|ing)\Z")  # in lower case only: `Sprin
 
 def search_text(question: str, earlier: Sequence[str]) -> str:
     """The question plus what it refers back to; `earlier` holds the previous questions, oldest first."""
-    query = question
-    for number, text in enumerate((*earlier[-TURNS_BACK:], question)):
-        query = _with_subject(text, query) if number and points_back(text) else text
+    query, *later = (*earlier[-TURNS_BACK:], question)
+    for text in later:
+        query = _with_subject(text, query) if points_back(text) else text
     return query
 
 
 def points_back(question: str) -> bool:
     words = [token.lower() for token in _TOKEN.findall(question)]
     content = [word for word in words if word not in STOP_WORDS]
-    if len(content) >= SELF_CONTAINED:
-        return False
-    return (
-        not content or words[0] in _OPENING or bool(_ABOUT.match(question)) or any(word in _POINTING for word in words)
-    )
+    if not content or len(content) >= SELF_CONTAINED:
+        return not content
+    return words[0] in _OPENING or _ABOUT.match(question) is not None or not _POINTING.isdisjoint(words)
 
 
 def _with_subject(question: str, before: str) -> str:

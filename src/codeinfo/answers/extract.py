@@ -99,14 +99,15 @@ def _choose_quoted(
     fewer of the question's words than the others are dropped, except for the best, which may say it in other words."""
 
     def is_named(passage: Passage) -> bool:
-        return bool(names) and not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
+        return not names.isdisjoint((passage.symbol.lower(), passage.symbol.rpartition(".")[2].lower()))
 
     def is_headed(passage: Passage) -> bool:
         heading = f"{passage.path.rpartition('/')[2]} {passage.section}"
         return bool(passage.section) and len(weights) > 1 and _words_in(heading, weights) == weights.keys()
 
     def count_words(passage: Passage) -> float:
-        return sum(map(weights.__getitem__, _words_in(f"{passage.path} {passage.symbol} {passage.text}", weights)))
+        text = f"{passage.path} {passage.symbol} {passage.text}"
+        return sum(weights[word] for word in _words_in(text, weights))
 
     first = sorted(passages, key=lambda passage: (is_named(passage), is_headed(passage)), reverse=True)[:PASSAGES]
     least = LEAST_QUOTED * max(map(count_words, first))
@@ -285,10 +286,10 @@ class Aim(Struct, frozen=True):
         content = {word: weight for word, weight in weights.items() if word not in self.frame}
         if not content or self.kind is None:
             return {}
-        candidates = (
-            p for p in (*passages, *documents) if self.may_quote(p) and file_kind(p.path) is not FileKind.TEST
-        )
-        distinct = {(passage.root, passage.path, passage.start_line): passage for passage in candidates}
+        distinct: dict[tuple[str, str, int], Passage] = {}
+        for passage in (*passages, *documents):
+            if self.may_quote(passage) and file_kind(passage.path) is not FileKind.TEST:
+                distinct[passage.root, passage.path, passage.start_line] = passage
         stated = [(passage, *self._find_statement(passage, content)) for passage in distinct.values()]
         ranked = sorted(stated, key=lambda entry: -entry[1])[:PASSAGES]
         least = max(_LEAST_STATED, _NEAR_BEST * ranked[0][1]) if ranked else 0.0
@@ -299,18 +300,17 @@ class Aim(Struct, frozen=True):
         names = _words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol} {passage.section}", content)
 
         def share(words: set[str]) -> float:
-            return sum(map(content.__getitem__, words)) / sum(content.values())
+            return sum(content[word] for word in words) / sum(content.values())
 
         if self.measure is None:
             return share(names | _words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
-        statements = [
-            (share(words | names), -line)
-            for line, sentence in _sentences(passage)
-            if self.measure.search(_without_markup(sentence))
-            if share(words := _words_in(sentence, content)) >= _LEAST_IN_SENTENCE
-        ]
-        best, line = max(statements, default=(0.0, 0))
-        return best, -line
+        best, best_line = 0.0, 0
+        for line, sentence in _sentences(passage):
+            if self.measure.search(_without_markup(sentence)):
+                words = _words_in(sentence, content)
+                if share(words) >= _LEAST_IN_SENTENCE and share(words | names) > best:
+                    best, best_line = share(words | names), line
+        return best, best_line
 
 
 def read_aim(question: str) -> Aim:

@@ -7,8 +7,8 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib import resources
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 from codeinfo.cache import start_timer
@@ -130,18 +130,13 @@ def _close(replies: Iterator[Delta]) -> None:
 
 def prompt(name: str) -> str:
     """A prompt from the folder `prompts`; its comment lines (`<!-- … -->`) are for maintainers."""
-    text = resources.files("codeinfo.answers").joinpath("prompts", f"{name}.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parent / "prompts" / f"{name}.md").read_text(encoding="utf-8")
     return "\n".join(line for line in text.splitlines() if not line.startswith("<!--")).strip()
 
 
 def fill_prompt(name: str, **values: str) -> str:
     """A prompt with its `{{name}}` placeholders filled in. Values are inserted verbatim: braces in code stay."""
-    pieces = prompt(name).split("{{")
-    out = [pieces[0]]
-    for piece in pieces[1:]:
-        key, _, rest = piece.partition("}}")
-        out += [values[key.strip()], rest]
-    return "".join(out)
+    return re.sub(r"\{\{(\w+)\}\}", lambda placeholder: values[placeholder[1]], prompt(name))
 
 
 # --- reasoning -------------------------------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from codeinfo.tokens import terms
 
 UNVERIFIED = "unverified"
 NO_SOURCE = "[no source]"  # where a claim lost its only citation
+_CITATION = re.compile(rf"\[\s*\d+\s*(?:: {UNVERIFIED})?\]")  # in a checked answer
 _CLAIM_SHOWN = 160  # characters of a claim quoted in a problem
 _LONGEST_CLAIM = 2_000  # characters examined: a model that never stops must not keep the checks busy
 _FEW_TERMS = 3  # a shorter claim says too little to be compared
@@ -188,9 +189,9 @@ def _about_something_else(facts: Facts, source: Passage, sources: Mapping[int, P
     if share < _LEAST_SHARED:
         return "the source has hardly any of its words"
     if share < _GOOD_SHARE:
-        for other in sources.values():
-            if other.number != source.number and _measure_overlap(facts.terms, other) > share + _BETTER_BY:
-                return f"source {other.number} has far more of its words"
+        for rival in sources.values():
+            if rival.number != source.number and _measure_overlap(facts.terms, rival) > share + _BETTER_BY:
+                return f"source {rival.number} has far more of its words"
     return ""
 
 
@@ -244,10 +245,10 @@ def _numbers(group: re.Match[str]) -> list[int]:
 def _rewrite_numbers(claim: str, groups: Sequence[re.Match[str]], labels: Mapping[int, str]) -> str:
     parts: list[str] = []
     start = 0
-    for position, group in enumerate(groups):
+    for group in groups:
         between = claim[start : group.start()]
         citations = "".join(f"[{labels[number]}]" for number in dict.fromkeys(_numbers(group)) if number in labels)
-        if not citations and not labels and position == len(groups) - 1:
+        if not citations and not labels and group is groups[-1]:
             citations = NO_SOURCE
         parts += [between if citations else between.rstrip(" "), citations]
         start = group.end()
@@ -441,33 +442,29 @@ def history_messages(turns: Sequence[Turn], limit: int) -> tuple[Message, ...]:
     """The newest successful turns, without statistics or citations: their numbers no longer mean anything."""
     chosen: list[Message] = []
     room = HISTORY_CHARS
-    for question, reply in reversed([*pairwise(turns)]):
+    for question, reply in reversed(list(pairwise(turns))):
         if question.role != "user" or reply.role != "assistant" or reply.status != "ok" or not reply.content:
             continue
-        texts = (question.content, _strip_citations(reply.content))
-        room -= sum(map(len, texts))
+        text = _strip_citations(reply.content)
+        room -= len(question.content) + len(text)
         if len(chosen) >= 2 * limit or room < 0:
             break
-        chosen += [Message("assistant", texts[1]), Message("user", texts[0])]
+        chosen += [Message("assistant", text), Message("user", question.content)]
     return tuple(reversed(chosen))
 
 
 def _strip_citations(text: str) -> str:
     """An answer without statistics and `[n]`: a model that sees old numbers cites them again."""
-    out: list[str] = []
-    for piece in strip_stats(text).split("["):
-        number, bracket, rest = piece.partition("]")
-        cites = bool(bracket) and number.removesuffix(f": {UNVERIFIED}").strip().isdecimal()
-        out.append(rest if cites and out else f"[{piece}" if out else piece)
-    return "".join(out)
+    return _CITATION.sub("", strip_stats(text))
 
 
 def to_markdown(conversation: Conversation, turns: Sequence[Turn]) -> str:
-    head = [f"# {conversation.title}", ""]
     about = [f"conversation {conversation.id}", conversation.created_at]
-    about += [f"agent {conversation.agent_name}"] if conversation.agent_name else []
-    about += [f"model {conversation.model}"] if conversation.model else []
-    lines = [*head, "*" + ", ".join(about) + "*"]
+    if conversation.agent_name:
+        about.append(f"agent {conversation.agent_name}")
+    if conversation.model:
+        about.append(f"model {conversation.model}")
+    lines = [f"# {conversation.title}", "", f"*{', '.join(about)}*"]
     for turn in turns:
         lines += ["", "## Question" if turn.role == "user" else "## Answer", "", strip_stats(turn.content)]
         if turn.status != "ok":

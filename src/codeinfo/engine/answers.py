@@ -6,7 +6,7 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
@@ -164,24 +164,25 @@ class Lookup(ABC):
     def _read_overview(self, question: str) -> Passage | None:
         """The head of the README, or the manifest, of the project that is asked about, as in "what is NAME"."""
         subject, asks_overview = _WHAT_IS.fullmatch(question.strip()), read_query(question).is_overview
-        for index in self._indexes() if subject or asks_overview else ():
-            paths = sorted((path for path in self._store(index).manifest() if "/" not in path), key=len)
-            readmes = [path for path in paths if path.lower().startswith("readme")]
-            read = (
-                (path, self._lines(index, path)[:HEAD_LINES]) for path in (*readmes, *filter(kind_of_manifest, paths))
-            )
-            heads = {path: lines for path, lines in read if any(map(str.strip, lines))}
-            packages = (package_name(path, "\n".join(lines)).lower() for path, lines in heads.items())
-            names = {_MAJOR.sub("", package).rpartition("/")[2] for package in packages}
-            titles = {lines[0].strip("# ").lower() for lines in heads.values() if lines[0].startswith("# ")}
-            name = index.source.collection.name if isinstance(index, CollectionIndex) else index.root.name
-            names |= titles | {name.lower()}
-            if asks_overview or (subject and subject["name"].lower() in names):
-                telling = (path for path, lines in heads.items() if path in readmes or describes("\n".join(lines)))
-                if path := next(telling, ""):
-                    with suppress(NotFound):  # it is not in the folder that is asked about
-                        return self.read_file(f"{index.root}/{path}", 1, HEAD_LINES)
+        if subject is None and not asks_overview:
+            return None
+        for index in self._indexes():
+            heads = self._read_heads(index)
+            if asks_overview or (subject and subject["name"].lower() in _project_names(index, heads)):
+                for path, head in heads.items():
+                    if not kind_of_manifest(path) or describes(head):
+                        with suppress(NotFound):  # it is not in the folder that is asked about
+                            return self.read_file(f"{index.root}/{path}", 1, HEAD_LINES)
+                        break
         return None
+
+    def _read_heads(self, index: IndexManager) -> dict[str, str]:
+        """How the READMEs and manifests at the root of a project begin, by path."""
+        paths = sorted((path for path in self._store(index).manifest() if "/" not in path), key=len)
+        readmes = [path for path in paths if path.lower().startswith("readme")]
+        named = dict.fromkeys((*readmes, *filter(kind_of_manifest, paths)))
+        heads = {path: "\n".join(self._lines(index, path)[:HEAD_LINES]) for path in named}
+        return {path: head for path, head in heads.items() if head.strip()}
 
     def outline(self, path: str) -> str:
         index, relative = self._find(path)
@@ -350,6 +351,17 @@ class DocumentLookup(Lookup):
         raise NotFound(f"{path} is not a document of these collections")
 
 
+def _project_names(index: IndexManager, heads: Mapping[str, str]) -> set[str]:
+    """What a project is called, in lower case: by its folder, its manifests and the titles of its READMEs."""
+    name = index.source.collection.name if isinstance(index, CollectionIndex) else index.root.name
+    names = {name.lower()}
+    for path, head in heads.items():
+        names.add(_MAJOR.sub("", package_name(path, head).lower()).rpartition("/")[2])
+        if head.startswith("# "):
+            names.add(head.partition("\n")[0].strip("# ").lower())
+    return names
+
+
 def _passage_of_hit(hit: Hit) -> Passage:
     """The hit shows its whole chunk."""
     section = _first_section(hit.text, hit.breadcrumb) if hit.kind is FileKind.DOCS else ""
@@ -375,8 +387,11 @@ def _passage_of_document(hit: DocumentHit, root: str) -> Passage:
 def _first_section(text: str, titles: str) -> str:
     """The section of a text's first words: a short one is in one chunk with its first subsection, which names both."""
     opening = takewhile(lambda line: not line or line.startswith("#"), text.split("\n"))
-    title, names = "".join([line for line in opening if line][-1:]).lstrip("# "), titles.split(CRUMB)
-    return CRUMB.join(names[: names.index(title) + 1]) if title in names else titles
+    headings_above = [line.lstrip("# ") for line in opening if line]
+    names = titles.split(CRUMB)
+    if headings_above and headings_above[-1] in names:
+        return CRUMB.join(names[: names.index(headings_above[-1]) + 1])
+    return titles
 
 
 class AnswerOperations:
@@ -418,8 +433,9 @@ class AnswerOperations:
             raise UsageError("the question is empty", "Ask something")
         conversation = self._conversation_for(request.conversation, agent)
         try:
-            provider, model = (agent.provider, agent.model) if agent else ("", "")
-            chosen = choose_chat_model(self._config, request.provider or provider, request.model or model)
+            provider = request.provider or (agent.provider if agent else "")
+            model = request.model or (agent.model if agent else "")
+            chosen = choose_chat_model(self._config, provider, model)
         except ProviderError as error:
             raise unavailable(error) from error
         lookup: Lookup  # first: a refusal must not create a conversation
@@ -434,18 +450,17 @@ class AnswerOperations:
         with self._store.run(identity):
             earlier = self._store.turns(identity)
             turn = self._store.begin(identity, request.question, provider=chosen.provider, model=chosen.model_id)
-            shown_so_far: list[str] = []  # shown parts of the answer and
-            research = Research()  # lookups so far, in case the run is interrupted
+            research, shown_parts = Research(), list[str]()  # kept if the run is interrupted
 
             def show(text: str) -> None:
-                shown_so_far.append(text)
+                shown_parts.append(text)
                 listener.text(text)
 
             try:
                 showing = replace(listener, text=show)
                 reply = self._reply(request.question, lookup, chosen, earlier, agent, showing, research)
             except BaseException as error:
-                self._store_failure(turn, "".join(shown_so_far), research, error)
+                self._store_failure(turn, "".join(shown_parts), research, error)
                 raise (unavailable(error) if isinstance(error, ProviderError) else error) from None
             notes = tuple(dict.fromkeys((*reply.notes, *lookup.notes)))
             cited = tuple(lookup.locate(citation) for citation in reply.citations)
@@ -551,13 +566,14 @@ class AnswerOperations:
             notes=reply.notes,
         )
 
-    def _store_failure(self, turn: int, shown_so_far: str, research: Research, error: BaseException) -> None:
-        stopped = isinstance(error, KeyboardInterrupt | GeneratorExit)
-        why = error.what if isinstance(error, CodeInfoError) else "stopped by the user" if stopped else str(error)
+    def _store_failure(self, turn: int, shown: str, research: Research, error: BaseException) -> None:
+        status, why = "failed", error.what if isinstance(error, CodeInfoError) else str(error)
+        if isinstance(error, KeyboardInterrupt | GeneratorExit):
+            status, why = "stopped", "stopped by the user"
         self._store.finish(
             turn,
-            content=shown_so_far,
-            status="stopped" if stopped else "failed",
+            content=shown,
+            status=status,
             error=why,
             tool_calls=research.tools,
             rounds=research.rounds,

@@ -98,15 +98,15 @@ class CollectionList:
     def check_free(self, collection: Collection, project: Path) -> Collection | None:
         """The collection if it is already known; refuses one with the name or source of another."""
         same = None
-        for other in self.all(project)[0]:
-            if other.name == collection.name and other.id != collection.id:
-                step = NextStep("Give it another name, or ", to_run("docs remove", other.name), " first")
-                raise UsageError(f"{collection.name!r} already exists, for {other.source}", step)
-            if other.id == collection.id and other.name != collection.name:
-                step = NextStep(to_run("docs sync", other.name), " brings it up to date; remove it first to rename it")
-                raise UsageError(f"{other.source} is already the collection {other.name!r}", step)
-            if other.id == collection.id:
-                same = same or other
+        for item in self.all(project)[0]:
+            if item.id == collection.id and item.name == collection.name:
+                same = same or item
+            elif item.id == collection.id:
+                step = NextStep(to_run("docs sync", item.name), " brings it up to date; remove it first to rename it")
+                raise UsageError(f"{item.source} is already the collection {item.name!r}", step)
+            elif item.name == collection.name:
+                step = NextStep("Give it another name, or ", to_run("docs remove", item.name), " first")
+                raise UsageError(f"{collection.name!r} already exists, for {item.source}", step)
         return same
 
     def add(self, collection: Collection, project: Path) -> None:
@@ -215,7 +215,7 @@ class CollectionIndex(IndexManager):
 
 
 def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
-    files_found, skipped = list[SourceFile](), list[Skip]()
+    present, skipped = list[SourceFile](), list[Skip]()
     for full in files:
         path = os.path.relpath(full, root).replace(os.sep, "/")
         try:
@@ -225,10 +225,10 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
             continue
         verdict = check_document(path, status, MAX_DOCUMENT_BYTES)
         if isinstance(verdict, SourceFile):
-            files_found.append(verdict)
+            present.append(verdict)
         else:
             skipped.append(replace(verdict, matters=True))
-    return Walk(tuple(files_found), tuple(skipped))
+    return Walk(tuple(present), tuple(skipped))
 
 
 def read_package(root: Path) -> Manifest:
@@ -269,17 +269,21 @@ def _wrong_hash(root: Path, file: SourceFile, expected: str, row: ManifestRow | 
     loaded = load(root, file)
     if isinstance(loaded, Skip):
         return loaded.detail
-    actual = loaded.sha256
-    return "" if actual == expected else f"its content has {actual[:12]}…, the manifest says {expected[:12]}…"
+    if loaded.sha256 == expected:
+        return ""
+    return f"its content has {loaded.sha256[:12]}…, the manifest says {expected[:12]}…"
 
 
 def _filter_walk(walked: Walk, globs: tuple[str, ...], rule: str, reason: str) -> Walk:
     if not globs:
         return walked
-    fitting = match_globs([file.path for file in walked.files], globs)
-    matching = tuple(file for file, fits in zip(walked.files, fitting, strict=True) if fits)
-    others = (Skip(file.path, rule, reason) for file, fits in zip(walked.files, fitting, strict=True) if not fits)
-    return Walk(matching, (*walked.skipped, *others))
+    files, skipped = list[SourceFile](), list(walked.skipped)
+    for file, matches in zip(walked.files, match_globs([file.path for file in walked.files], globs), strict=True):
+        if matches:
+            files.append(file)
+        else:
+            skipped.append(Skip(file.path, rule, reason))
+    return Walk(tuple(files), tuple(skipped))
 
 
 def find_fetched_tree(home: Path) -> Path | None:
@@ -423,7 +427,8 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
             write_private(private_folder(target.parent, partial) / target.name, content)
         except (OSError, UsageError) as error:  # a name that is too long, or that of a folder and of a document
             refused = UsageError(f"{path[:200]!r} cannot be stored under this name", "Rename it at its source")
-            raise (isinstance(error, OSError) and environment_error(error)) or refused from error
+            of_machine = environment_error(error) if isinstance(error, OSError) else None
+            raise of_machine or refused from error
     partial.rename(tree)
 
 

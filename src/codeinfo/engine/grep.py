@@ -135,12 +135,10 @@ class MatchList:
 
     def add(self, root: str, file: File, data: bytes, lines: list[literal.Line], facts: CodeFacts) -> None:
         room = self._limit - len(self.matches)
-        if not room and not self._kinds:
-            symbols = {}
-        else:
-            numbers = [line.number for line in (lines if self._kinds else lines[:room])]
-            extents = facts.extents(file.file_id, numbers[0] + 1, numbers[-1] + 1) if file.file_id else ()
-            symbols = find_enclosing(extents, numbers)
+        symbols: dict[int, Extent] = {}
+        numbers = [line.number for line in (lines if self._kinds else lines[:room])]
+        if numbers and file.file_id:
+            symbols = find_enclosing(facts.extents(file.file_id, numbers[0] + 1, numbers[-1] + 1), numbers)
         if self._kinds:
             lines = [line for line in lines if line.number in symbols and symbols[line.number].kind in self._kinds]
         self.total += len(lines)
@@ -173,10 +171,13 @@ class GrepOperations:
         if match_list.total > len(match_list.matches):
             shown = f"only {len(match_list.matches):,} of {match_list.total:,} lines shown"
             notes.insert(0, f"{shown}: raise the limit, or add filters")
-        took_ms = round(1000 * (time.perf_counter() - started), 2)
-        matches = tuple(match_list.matches)
         return GrepResult(
-            request.pattern, matches, match_list.total, match_list.files, tuple(dict.fromkeys(notes)), took_ms
+            request.pattern,
+            tuple(match_list.matches),
+            match_list.total,
+            match_list.files,
+            tuple(dict.fromkeys(notes)),
+            round(1000 * (time.perf_counter() - started), 2),
         )
 
     def _search(
@@ -217,9 +218,10 @@ class GrepOperations:
         with self._lock:
             walked = walked or index.source.walk(store)[1]
             state = store.meta()["generation"], walked, version_beside(store, SIGNATURES_FILE)
-            entry = self._corpora.get(store.derived)
-            if entry is not None and entry[0][0] == state[0] and entry[0][1] is walked and entry[0][2] == state[2]:
-                return entry[1]
+            if (entry := self._corpora.get(store.derived)) is not None:
+                (generation, walk, version), corpus = entry
+                if generation == state[0] and walk is walked and version == state[2]:
+                    return corpus
             corpus = list_files(index.source.contents, store, walked)
             corpus.sign(self._signatures(index.source.contents, store, corpus, progress))
             state = state[0], walked, version_beside(store, SIGNATURES_FILE)

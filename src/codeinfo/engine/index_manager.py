@@ -248,15 +248,14 @@ class IndexManager:
 
     def standing_notes(self) -> tuple[str, ...]:
         """Notes that every answer from this index must carry."""
-        on_model = (KEYWORD_ONLY,) if self.own_embedder is None else () if self.embedder else (OTHER_MODEL,)
-        return (*on_model, *self._lacking_note(), *self.config.notes)
-
-    def _lacking_note(self) -> tuple[str, ...]:
+        notes = []
+        if self.embedder is None:
+            notes.append(KEYWORD_ONLY if self.own_embedder is None else OTHER_MODEL)
         store = self.open_store
-        if not self.source.fixed or store is None or (count := store.meta().get("lacking", "0")) == "0":
-            return ()
-        files = quantity(int(count), "file")
-        return (f"this clone lacks the content of {files} of that revision, which the search leaves out",)
+        if self.source.fixed and store is not None and (lacking := int(store.meta().get("lacking", "0"))):
+            files = quantity(lacking, "file")
+            notes.append(f"this clone lacks the content of {files} of that revision, which the search leaves out")
+        return (*notes, *self.config.notes)
 
     def commits(self) -> CommitIndex | None:
         """The repository's commit messages, as of the last time something was indexed."""
@@ -276,12 +275,13 @@ class IndexManager:
             commits = load_commits(place) if stamp else None
             if stamp and commits is None:
                 try:
-                    problem = refresh_commits(self.root, place, self.commit or "HEAD")
+                    reason = refresh_commits(self.root, place, self.commit or "HEAD")
                 except CodeInfoError as error:  # the cache cannot be written
-                    problem = error.what
+                    reason = error.what
                 stamp, commits = self.folder.stamp(COMMITS_FILE), load_commits(place)
-                lost = "the index of commits is damaged, so search does without them"
-                problem = "" if commits else f"{lost}: {problem}" if problem else lost
+                if commits is None:
+                    lost = "the index of commits is damaged, so search does without them"
+                    problem = f"{lost}: {reason}" if reason else lost
             self._commits = stamp, commits, problem
         return self._commits
 
@@ -586,7 +586,7 @@ class _Refresh(Struct, frozen=True):
         index = self.index
         index.seen = seen
         done, standing, took = outcome or Outcome(), index.standing_notes(), time.monotonic() - self.started
-        noted = tuple(self.notes)  # the run itself would hold whoever asked for it
+        run_notes = tuple(self.notes)  # a reference to the run would keep its caller in memory
         unread = sum(skip.rule == UNREADABLE for skip in seen.walk.skipped)
 
         def make_report() -> IndexReport:
@@ -602,13 +602,14 @@ class _Refresh(Struct, frozen=True):
                 unchanged=counts.files - done.added - done.changed,
                 rebuilt=rebuilt,
                 skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
-                notes=(*noted, *done.notes, *standing),
+                notes=(*run_notes, *done.notes, *standing),
                 took_ms=round(1000 * took, 1),
                 model_id=index.own_embedder.model_id if index.own_embedder else "",
             )
 
-        # The report names them.
-        return Fresh(store, seen, (*noted, *((unread_note(unread),) if unread else ()), *standing), make_report)
+        if unread:  # the report names them
+            standing = (unread_note(unread), *standing)
+        return Fresh(store, seen, (*run_notes, *standing), make_report)
 
 
 def unread_note(count: int) -> NextStep:

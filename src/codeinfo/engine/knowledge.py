@@ -102,9 +102,9 @@ class KnowledgeOperations:
             author=request.author,
         )
         before = self._project(request.path).change_memories(
-            lambda before: [*(other for other in before if other.id != memory.id), memory]
+            lambda before: [*(item for item in before if item.id != memory.id), memory]
         )
-        return ops.Remembered(describe(memory, now), any(other.id == memory.id for other in before))
+        return ops.Remembered(describe(memory, now), any(item.id == memory.id for item in before))
 
     def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:
         project, now = self._project(request.path), self.clock()
@@ -132,7 +132,7 @@ class KnowledgeOperations:
             raise UsageError(f"{memory.id} is a commit's message", step)
         if memory.source:
             raise UsageError(f"{memory.id} is in {memory.source}", "Remove it there")
-        project.change_memories(lambda before: [other for other in before if other != memory])
+        project.change_memories(lambda before: [item for item in before if item != memory])
         return ops.MemoryRemoved(describe(memory, now))
 
     def memory_export(self, request: ops.MemoryExportRequest) -> ops.MemoryExport:
@@ -316,7 +316,7 @@ def _imports_of(facts: CodeFacts, files: Iterable[CodeFile]) -> list[tuple[CodeF
     """By path and line: ids follow the order in which files were parsed."""
     by_id = {file.file_id: file for file in files}
     imports = [(by_id[file_id], written) for file_id, written in facts.imports(list(by_id))]
-    return sorted(imports, key=lambda one: (one[0].path, one[1].line))
+    return sorted(imports, key=lambda entry: (entry[0].path, entry[1].line))
 
 
 def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
@@ -350,16 +350,15 @@ def explore_target(project: ProjectKnowledge, index: CodeIndex, request: Explore
         exploration = _explore_symbol(project, index, target, request)
     path = exploration.place.partition(":")[0]
     about = f"{request.target} {exploration.code[:_MEMORY_CHARS]}"
-    memories, notes = project.related_memories(
-        about, {path}, {definition.name for definition in exploration.definitions}, now
-    )
-    cut = {name: len(getattr(exploration, name)) for name in ("definitions", "callers", "callees", "tests")}
+    names = {definition.name for definition in exploration.definitions}
+    memories, notes = project.related_memories(about, {path}, names, now)
+    lists = {name: getattr(exploration, name) for name in ("definitions", "callers", "callees", "tests")}
     return replace(
         exploration,
         memories=memories,
         notes=(*exploration.notes, *notes),
-        totals={name: count for name, count in cut.items() if count > request.limit},
-        **{name: getattr(exploration, name)[: request.limit] for name in cut},
+        totals={name: len(listed) for name, listed in lists.items() if len(listed) > request.limit},
+        **{name: listed[: request.limit] for name, listed in lists.items()},
     )
 
 
@@ -397,10 +396,8 @@ def _find_path(index: CodeIndex, written: str) -> str:
 
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
     graph = index.graph
-    defined = (
-        references.symbol_info(path, definition)
-        for definition in index.facts.definitions(index.graph.files[path].file_id)
-    )
+    definitions = index.facts.definitions(graph.files[path].file_id)
+    defined = (references.symbol_info(path, definition) for definition in definitions)
     return Exploration(
         request.target,
         "file",
@@ -426,7 +423,8 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
     uses = _uses(index, lookup)
     in_tests = {use: use.file in index.graph.tests or index.is_inline_test(use.file, use.within) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])
-    lines = (first.start_line, first.end_line)
+    bodies = [body for info, body in lookup.bodies if info == symbol]
+    callees = dict.fromkeys(edge.target for body in bodies for edge in references.callees(index, symbol, body))
     text = (project.text(first.path) or "").split("\n")[first.start_line - 1 : first.end_line]
     several = len({info.id for info in listed})
     together = "code and callees are of the first, callers and tests of all; `path::Name` asks for one"
@@ -438,23 +436,16 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
         after = first.start_line + min(end + CODE_LINES // 2, len(text) - 1)
         more = ("; ", to_run("explore", f"{first.path}:{after}"), " shows more") if end < len(text) else ()
         notes.append(NextStep(f"code: only {part} of {len(text)} lines", *more))
-    history, history_notes = _commits(project.history, first.path, lines)
+    history, history_notes = _commits(project.history, first.path, (first.start_line, first.end_line))
     return Exploration(
         request.target,
         "symbol",
-        f"{first.path}:{lines[0]}-{lines[1]}",
+        f"{first.path}:{first.start_line}-{first.end_line}",
         tuple(listed),
         code="\n".join(text[start:end])[:CODE_CHARS],
         code_line=first.start_line + start,
         callers=tuple(_describe_use(use) for use in uses if not in_tests[use]),
-        callees=tuple(
-            dict.fromkeys(
-                edge.target
-                for info, body in lookup.bodies
-                if info == symbol
-                for edge in references.callees(index, info, body)
-            )
-        ),
+        callees=tuple(callees),
         tests=tests or index.tests_of(first.path),
         history=history,
         notes=(*notes, *history_notes),
@@ -466,7 +457,10 @@ def _choose_lines(text: Sequence[str], center: int) -> tuple[int, int]:
     start = max(min(center - CODE_LINES // 2, len(text) - CODE_LINES), 0) if center >= CODE_LINES else 0
     end = min(start + CODE_LINES, len(text))
     while end - start > 1 and sum(map(len, text[start:end])) > CODE_CHARS:
-        start, end = (start + 1, end) if center - start > end - 1 - center else (start, end - 1)
+        if center - start > end - 1 - center:
+            start += 1
+        else:
+            end -= 1
     return start, end
 
 

@@ -319,11 +319,10 @@ class LanguageServer:
         ask = {USES: self._references, CALLS: self._callees, MEANING: self._meaning}[question.kind]
         # Most know the files of a project, and check every opened one, which takes longer than answering.
         if question.path not in self._opened:
-            proven = None
-            with suppress(ServerRefused):
-                proven = ask(place, question.path, deadline) if not self._server.opens else None
-            if proven is not None:
-                return proven
+            if not self._server.opens:
+                with suppress(ServerRefused):
+                    if (proven := ask(place, question.path, deadline)) is not None:
+                        return proven
             self._open_document(question.path)
         return ask(place, question.path, deadline) or ()
 
@@ -344,16 +343,16 @@ class LanguageServer:
     def _references(self, place: dict[str, Any], _: str, deadline: float) -> tuple[Proven, ...] | None:
         parameters = {**place, "context": {"includeDeclaration": False}}
         locations = _decode(self._ask("textDocument/references", parameters, deadline), list[_Location] | None)
-        return (
-            locations
-            if locations is None
-            else tuple(self._proven(self._path(location.uri), location.range) for location in locations)
-        )
+        if locations is None:
+            return None
+        return tuple(self._proven(self._path(location.uri), location.range) for location in locations)
 
     def _callees(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
         items = _decode(self._ask("textDocument/prepareCallHierarchy", place, deadline), list[Any] | None)
+        if items is None:
+            return None
         if not items:
-            return items if items is None else ()
+            return ()
         calls = _decode(self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_Call] | None)
         return tuple(
             self._proven(path, written, self._path(call.to.uri), call.to.selection_range.start.line + 1)

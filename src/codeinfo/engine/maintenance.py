@@ -55,12 +55,14 @@ def status(index: IndexManager) -> IndexStatus:
             return IndexStatus(str(index.root), "missing", str(location))
         changes = index.find_pending()
         meta, counts, (shared, released) = store.meta(), store.counts(), store.count_shared()
-        complete = is_complete(store)
+        state = "stale" if changes is None or changes else "ready"
+        if not is_complete(store):
+            state = "building"
     except IndexDamaged as damage:
         return IndexStatus(str(index.root), "damaged", str(location), bytes=bytes_under(location), notes=(str(damage),))
     return IndexStatus(
         root=str(index.root),
-        state="building" if not complete else "stale" if changes is None or changes else "ready",
+        state=state,
         location=str(location),
         files=counts.files,
         chunks=counts.chunks,
@@ -133,8 +135,10 @@ class Trees:
         key = history.tree_key()
         with self._lock:
             state_before = self._states.get(root)
-            if not key or (state_before is not None and state_before.key == key):
-                return state_before if key else None
+            if not key:
+                return None
+            if state_before is not None and state_before.key == key:
+                return state_before
             try:
                 commit = history.head()
                 staged = git.run(root, ("diff-index", "--cached", "--relative", "--name-only", "-z", commit))

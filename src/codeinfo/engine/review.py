@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -67,7 +67,9 @@ def review_change(
     if not change.tested_families and change.code:
         notes.append("the project has no or few tests, so none is missed")
     lists: dict[str, Sequence[Any]] = {
-        "files": [ChangedFile(one.path, one.state, len(one.added), len(one.removed)) for one in change.differences],
+        "files": [
+            ChangedFile(file.path, file.state, len(file.added), len(file.removed)) for file in change.differences
+        ],
         "symbols": symbols,
         "missing_tests": change.files_without_tests(),
         "patterns": change.unusual_patterns(now),
@@ -112,9 +114,9 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
         if path not in listed and (is_there or _was_left_out(path, before or "")):
             continue  # files left out of the index are not reviewed either, nor are those that are no text
         after = mask(after)[0] if after is not None else None  # like the committed text
-        one = diff.compare(path, before, after)
-        if one.added or one.removed:
-            changes.append(one)
+        change = diff.compare(path, before, after)
+        if change.added or change.removed:
+            changes.append(change)
             texts[path] = before or "", after or ""
     old, unread = _parse_versions(project, {path: before for path, (before, _) in texts.items() if before})
     moved = _find_moved(texts)
@@ -136,15 +138,17 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
 
 def _find_moved(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     """The new files that continue a removed one: they have its name or its text, and most of its lines."""
-    gone: dict[str, str] = {}
+    removed: dict[str, str] = {}  # by name and by text
     for path, (before, after) in texts.items():
-        gone |= {os.path.basename(path): path, before: path} if before and not after else {}
+        if before and not after:
+            removed |= {os.path.basename(path): path, before: path}
     moved = {}
     for path, (before, after) in texts.items():
-        other = gone.get(after, gone.get(os.path.basename(path))) if after and not before else None
-        old, new = (set(text.splitlines()) for text in (texts[other][0] if other else "", after))
-        if other and 2 * len(old & new) >= max(len(old), len(new)):
-            moved[path] = other
+        source = removed.get(after, removed.get(os.path.basename(path)))
+        if after and not before and source is not None:
+            old, new = set(texts[source][0].splitlines()), set(after.splitlines())
+            if 2 * len(old & new) >= max(len(old), len(new)):
+                moved[path] = source
     return moved
 
 
@@ -158,11 +162,12 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     languages = {path: language_of_text(path, text) for path, text in texts.items()}
     tasks = [ParseTask(path, texts[path], language.name) for path, language in languages.items() if language]
     with project.index.parsers() as pool:
-        done = list(pool.run(tasks))
-    versions = {one.path: _version(texts[one.path], one.parsed, one.references) for one in done}
-    return versions, {
-        one.path for one in done if one.refusal or any("indexed as text" in note for note in one.parsed.notes)
+        files = list(pool.run(tasks))
+    versions = {file.path: _version(texts[file.path], file.parsed, file.references) for file in files}
+    unread = {
+        file.path for file in files if file.refusal or any("indexed as text" in note for note in file.parsed.notes)
     }
+    return versions, unread
 
 
 def _version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:
@@ -174,23 +179,27 @@ class Change:
 
     def __init__(self, project: ProjectKnowledge, store: SqliteStore, code: CodeOperations, base: str) -> None:
         self._project, self._store, self._code, self._base = project, store, code, base
+        self._open_index = partial(code.open, project.index, store)
         self._revisions, self.notes = compare_with(project, store, base)
         self._used: dict[str, tuple[Usage, ...]] = {}  # each name is looked up once
         self.paths = {revision.path for revision in self._revisions}
-        self._names_before = {one.name for revision in self._revisions for one in revision.before.definitions}
+        self._names_before = {item.name for revision in self._revisions for item in revision.before.definitions}
+        remaining_tests = (item for item in self._revisions if item.is_test and item.change.state != "removed")
+        self._changed_tests = {test.path for test in remaining_tests}
         self.differences = [revision.change for revision in self._revisions]
-        self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
+        self.code = [item.change for item in self._revisions if item.kind in (FileKind.CODE, FileKind.TEST)]
 
     @cached_property
     def tested_families(self) -> set[str]:
         """The language families whose code the team tests: of the others, no test is missed."""
-        counts: dict[str, Counter[str]] = defaultdict(Counter)
+        tests, code = Counter[str](), Counter[str]()
         for path, row in self._store.manifest().items():
-            is_test = row.kind == FileKind.TEST or may_have_inline_tests(row.language)
-            counts[language_family(row.language)][
-                "test" if is_test else "code" if is_product(path, row.kind) else ""
-            ] += 1
-        return {family for family, of in counts.items() if of["test"] and of["code"] <= MOST_UNTESTED * of["test"]}
+            family = language_family(row.language)
+            if row.kind == FileKind.TEST or may_have_inline_tests(row.language):
+                tests[family] += 1
+            elif is_product(path, row.kind):
+                code[family] += 1
+        return {family for family, count in tests.items() if code[family] <= MOST_UNTESTED * count}
 
     def _is_in_tested_family(self, path: str) -> bool:
         language = language_of(path)
@@ -230,7 +239,7 @@ class Change:
         if any(file_kind(use.file) is FileKind.TEST for use in uses):
             return True
         through_base = self._code.dispatched_callers(self._project.index, self._store, path, qualified)
-        return any(file_kind(one) is FileKind.TEST for one, _ in through_base)
+        return any(file_kind(caller) is FileKind.TEST for caller, _ in through_base)
 
     def _is_reached(self, path: str, qualified: str) -> bool:
         """Whether a test uses a definition, or may reach what only requests and pages lead to."""
@@ -239,18 +248,17 @@ class Change:
 
     def _has_changed_test(self, path: str) -> bool:
         """Whether the change has a test of a file, or of a file that uses it."""
-        mended = {one.path for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed"}
-        with self._code.open(self._project.index, self._store) as index:
+        with self._open_index() as index:
             using = (edge.source for edge in index.graph.users(path))
             behind = (test for user in using for test in index.graph.tests_named_after(user))
-            return path in index.graph.files and not mended.isdisjoint((*index.tests_of(path), *behind))
+            return path in index.graph.files and not self._changed_tests.isdisjoint((*index.tests_of(path), *behind))
 
     def _uses_outside(self, path: str, qualified: str) -> list[Usage]:
         """What is known by its name only counts if the name has several words and is called as a function:
         `session.delete`, or a field called `content_type`, may mean anything. In Ruby a column of a table looks like
         a call without brackets."""
         name = qualified.rpartition(".")[2]
-        is_function = any(one.kind in ("function", "method") for one in self._definitions(f"{path}::{qualified}"))
+        is_function = any(item.kind in ("function", "method") for item in self._definitions(f"{path}::{qualified}"))
         is_telling = is_function and len(split_identifier(name)) > 1
         language = language_of(path)
         is_bare = language is not None and language.names.calls == "bare"
@@ -280,7 +288,7 @@ class Change:
             if revision.kind is FileKind.CODE
             for symbol in diff.find_changed_symbols(revision)
         ]
-        changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
+        changed.sort(key=lambda entry: (not diff.is_code_to_run(entry[1]), -entry[1].lines))
         symbols: list[ChangedSymbol] = []
         for path, symbol in changed:
             outside = self._places_outside(path, symbol.name, symbol.kind) if len(symbols) < MOST_SYMBOLS else ()
@@ -293,31 +301,35 @@ class Change:
         change a test of a file that uses it. Templates and other files without definitions are covered by the tests of
         their users, and declarations need none. If the change has tests of the package around a file, these may be
         about it, as those of a page are."""
-        changed = {
-            one.path: symbols
-            for one in self._revisions
-            if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
-            if self._is_in_tested_family(one.path) and any(held.is_function for held in one.after.definitions)
-            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
-        }
-        tests_left = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
-        mended = {one.path.rpartition("/")[0] for one in tests_left}
-        folders = [around for folder in mended if (around := tested_folder(folder)) not in ("", folder)]
-        changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
+        test_folders = {path.rpartition("/")[0] for path in self._changed_tests}
+        covered = [package for folder in test_folders if (package := tested_folder(folder)) not in ("", folder)]
+        changed: dict[str, list[ChangedSymbol]] = {}
+        for revision in self._revisions:
+            path, after = revision.path, revision.after
+            if revision.change.state == "removed" or not revision.is_product or not self._is_in_tested_family(path):
+                continue
+            if INLINE_TEST.search(after.text) or any(lies_below(path, folder) for folder in covered):
+                continue
+            symbols = list(filter(diff.is_code_to_run, diff.find_changed_symbols(revision, declared=False)))
+            if symbols and any(definition.is_function for definition in after.definitions):
+                changed[path] = symbols
         tests = self._code.tests_of(self._project.index, list(changed))
         # A test may get from a helper what it calls, and import nothing of the package.
         return [
             path
             for path, symbols in changed.items()
             if path in tests and not tests[path] and not self._has_changed_test(path)
-            if not any(self._is_tested(path, one.name) for one in symbols)
+            if not any(self._is_tested(path, symbol.name) for symbol in symbols)
         ]
 
     def unusual_patterns(self, now: float) -> list[str]:
         patterns = self._project.patterns
-        texts = {one.path: text for one in self.differences if (text := self._project.text(one.path)) is not None}
-        languages = {path: language for path in texts if (language := language_of(path))}
-        near = {path: patterns.around(self._store, now, path, one.name)[0].patterns for path, one in languages.items()}
+        texts, near = {}, {}
+        for path in (change.path for change in self.differences):
+            if (text := self._project.text(path)) is not None:
+                texts[path] = text
+                if language := language_of(path):
+                    near[path] = patterns.around(self._store, now, path, language.name)[0].patterns
         return diff.unusual_patterns(patterns.uses_in(texts), self.differences, patterns.detectors, near)
 
     def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
@@ -336,19 +348,16 @@ class Change:
 
     def findings(self, now: float) -> list[Finding]:
         try:
-            memories = [one for one in self._project.memories(now) if one.type != "gotcha" or one.source != "git"]
+            memories = [item for item in self._project.memories(now) if item.type != "gotcha" or item.source != "git"]
         except UsageError:
             memories = []  # a note reports this already
+        untested = diff.find_untested(self._revisions, self._is_reached)
         return [
             *diff.contradictions(self._revisions, memories),
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
-            *(
-                one
-                for one in diff.find_untested(self._revisions, self._is_reached)
-                if self._is_in_tested_family(one.place.rpartition(":")[0])
-            ),
+            *(finding for finding in untested if self._is_in_tested_family(finding.place.rpartition(":")[0])),
             *self._find_unregistered(),
             *self._find_unused(),
             *self._find_widely_used(),
@@ -361,14 +370,10 @@ class Change:
         findings = []
         gone: dict[str, list[diff.ApiChange]] = defaultdict(list)  # by path, what nothing here uses
         for change in diff.api_changes(self._revisions):
-            path, name = change.finding.place.rpartition(":")[0], change.name.rpartition(".")[2]
-            used = self._uses_outside(path, change.name) if name else []
-            if name and not self._definitions(f"{path}::{change.name}"):  # removed: by name alone, if no other has it
-                used = (
-                    [] if self._definitions(name) else [use for use in self._uses(name) if use.file not in self.paths]
-                )
-            users = dict.fromkeys(use.file for use in used)
-            is_in_program = next((self._programs[one] for one in ancestors(path) if one in self._programs), False)
+            path = change.finding.place.rpartition(":")[0]
+            users = dict.fromkeys(use.file for use in self._uses_of_api(path, change.name))
+            programs = (self._programs[folder] for folder in ancestors(path) if folder in self._programs)
+            is_in_program = next(programs, False)
             if is_in_program and (not users or path.endswith(COMPILED)):
                 continue
             if change.is_gone and not users:
@@ -381,37 +386,48 @@ class Change:
             findings.append(replace(first.finding, message=f"{names} are gone") if more else first.finding)
         return findings
 
+    def _uses_of_api(self, path: str, qualified: str) -> list[Usage]:
+        """The uses of what others can name. A removed name is looked up alone, if nothing else has it."""
+        name = qualified.rpartition(".")[2]
+        if not name:
+            return []
+        if self._definitions(f"{path}::{qualified}"):
+            return self._uses_outside(path, qualified)
+        return [] if self._definitions(name) else [use for use in self._uses(name) if use.file not in self.paths]
+
     def _find_new_dependencies(self) -> list[Finding]:
         manifests = self._manifest_texts
-        edited = [one for one in self._revisions if is_manifest(one.path)]
-        before, after = (
-            dependencies({path: text for path, text in {**manifests, **texts}.items() if text})[0]
-            for texts in ({one.path: one.before.text for one in edited}, {one.path: one.after.text for one in edited})
-        )
+
+        edited = [revision for revision in self._revisions if is_manifest(revision.path)]
+        before = dependencies({**manifests, **{revision.path: revision.before.text for revision in edited}})[0]
+        after = dependencies({**manifests, **{revision.path: revision.after.text for revision in edited}})[0]
         changed = {revision.path: revision for revision in self._revisions if revision.is_product}
-        elsewhere = {diff.package_of(written.module) for one in changed.values() for written in one.before.imports}
+        old_imports = (written for revision in changed.values() for written in revision.before.imports)
+        elsewhere = {diff.package_of(written.module) for written in old_imports}
         imported: list[tuple[str, str]] = []
-        with self._code.open(self._project.index, self._store) as index:
+        with self._open_index() as index:
             for path, links in index.graph.links.items():
                 outside = [loose for loose in links.loose if loose.external]
                 if path in changed:
                     added = changed[path].change.added
-                    imported += [(one.module, f"{path}:{one.line}") for one in outside if one.line in added]
+                    imported += [(loose.module, f"{path}:{loose.line}") for loose in outside if loose.line in added]
                 else:
-                    elsewhere.update(diff.package_of(one.module) for one in outside)
+                    elsewhere.update(diff.package_of(loose.module) for loose in outside)
             # An import map, as in Rails, gives files of the project the names of packages.
-            scripts = (path for path, one in index.graph.files.items() if language_family(one.language) == "ecmascript")
-            elsewhere.update(diff.package_of(path.rpartition("/")[2].partition(".")[0]) for path in scripts)
+            for path, file in index.graph.files.items():
+                if language_family(file.language) == "ecmascript":
+                    elsewhere.add(diff.package_of(path.rpartition("/")[2].partition(".")[0]))
         packages = set(project_names(manifests).values())
         return diff.new_dependencies(before, after, imported, elsewhere, packages)
 
     def _find_unregistered(self) -> list[Finding]:
         """New files that nothing imports although one file imports most of their neighbours."""
-        added = [one.path for one in self._revisions if one.is_product and one.change.state == "added"]
+        added = [item.path for item in self._revisions if item.is_product and item.change.state == "added"]
         findings = []
-        with self._code.open(self._project.index, self._store) as index:
-            for path in (one for one in added if one in index.graph.files and not index.graph.users(one)):
-                if gathered := gathering_file(index.graph, path):
+        with self._open_index() as index:
+            for path in added:
+                is_unused = path in index.graph.files and not index.graph.users(path)
+                if is_unused and (gathered := gathering_file(index.graph, path)):
                     where = "{} imports {} of its {} neighbours".format(*gathered)
                     findings.append(Finding("unused", path, f"nothing imports this new file; {where}"))
         return findings
@@ -420,28 +436,29 @@ class Change:
         """Exported functions whose last caller the change removed: dead code, or a hook that is no longer reached."""
         findings = []
         for name, path in list(diff.find_dropped_calls(self._revisions).items())[:MOST_DROPPED]:
-            defined = [one for one in self._definitions(name) if is_product(one.path, FileKind.CODE)]
+            defined = [item for item in self._definitions(name) if is_product(item.path, FileKind.CODE)]
             is_used = any(file_kind(use.file) is not FileKind.TEST for use in self._uses(name))
             if len(defined) != 1 or not defined[0].exported or is_used:
                 continue
-            with self._code.open(self._project.index, self._store) as index:
-                file = index.graph.files.get(defined[0].path)
-                is_hook = file is not None and is_registered(index, file.file_id, defined[0].start_line)
+            (definition,) = defined
+            with self._open_index() as index:
+                file = index.graph.files.get(definition.path)
+                is_hook = file is not None and is_registered(index, file.file_id, definition.start_line)
             if not is_hook:
-                place = f"{defined[0].path}:{defined[0].start_line}"
-                message = f"{defined[0].qualified} is no longer called anywhere; {path} was the last caller"
-                findings.append(Finding("unused", place, message))
+                message = f"{definition.qualified} is no longer called anywhere; {path} was the last caller"
+                findings.append(Finding("unused", f"{definition.path}:{definition.start_line}", message))
         return findings
 
     def _find_widely_used(self) -> list[Finding]:
         ranked = []
         for revision in self._revisions:
             changed = diff.find_changed_symbols(revision) if revision.is_product else ()
-            before = {one.qualified: one.signature for one in revision.before.definitions}
-            after = {one.qualified: one.signature for one in revision.after.definitions}
-            for symbol in (one for one in changed[:MOST_SYMBOLS] if one.name in before):
+            before = {definition.qualified: definition.signature for definition in revision.before.definitions}
+            after = {definition.qualified: definition.signature for definition in revision.after.definitions}
+            for symbol in changed[:MOST_SYMBOLS]:
                 # What uses a class or a struct does not notice another member.
-                if symbol.kind in diff.HOLDING and before[symbol.name] == after[symbol.name]:
+                is_same_type = symbol.kind in diff.HOLDING and before.get(symbol.name) == after[symbol.name]
+                if symbol.name not in before or is_same_type:
                     continue
                 outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
                 files = [path for path in outside if is_product(path, file_kind(path))]
@@ -454,10 +471,10 @@ class Change:
         return [finding for _, finding in sorted(ranked, key=lambda pair: (-pair[0], pair[1].place))]
 
     def _find_risks(self) -> list[Finding]:
-        changed = (one for one in self._revisions if one.is_product and (one.code.added or one.code.removed))
-        paths = [one.path for one in changed if one.change.state != "added"]
         if not self._project.history.known:
             return []
+        changed = (item for item in self._revisions if item.is_product and (item.code.added or item.code.removed))
+        paths = [item.path for item in changed if item.change.state != "added"]
         try:
             subjects = self._project.history.subjects(paths[:MOST_RISKY], self._base, RISK_DAYS)
             return diff.risks(subjects, RISK_DAYS)

@@ -204,12 +204,12 @@ def _apply_filters(
     request: SearchRequest, views: Sequence[Snapshot], indexes: Sequence[IndexManager], scope: Scope
 ) -> NDArray[np.bool_] | None:
     """The files the filters let through, each root's by its own paths and history."""
-    pairs = zip(views, indexes, strict=True)
-    by_root = [allowed_files(request, view, index, scope.folders[index]) for view, index in pairs]
-    if all(allowed is None for allowed in by_root):
-        return None
-    parts = zip(by_root, views, strict=True)
-    return np.concatenate([np.ones(len(view.paths), bool) if part is None else part for part, view in parts])
+    allowed, is_limited = list[NDArray[np.bool_]](), False
+    for view, index in zip(views, indexes, strict=True):
+        of_root = allowed_files(request, view, index, scope.folders[index])
+        is_limited = is_limited or of_root is not None
+        allowed.append(np.ones(len(view.paths), bool) if of_root is None else of_root)
+    return np.concatenate(allowed) if is_limited else None
 
 
 def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
@@ -253,8 +253,8 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchRes
         raise UsageError(f"{request.place} is not a place", "Write it as FILE:LINE, as in src/app.py:42")
     with store.snapshot() as view:
         here = resolve_links(path)  # as typed in a folder of the project
-        if lies_below(here, str(index.root)) and here[len(str(index.root)) + 1 :] in view.paths:
-            path = here[len(str(index.root)) + 1 :]
+        if (below_root := here.removeprefix(f"{index.root}/")) in view.paths:
+            path = below_root
         if path not in view.paths:
             near = similar_paths(path, view.paths)
             step = f"Did you mean {', '.join(near)}?" if near else NextStep("Ask ", to_run("why", path))
@@ -262,9 +262,8 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchRes
         file = view.paths.index(path)
         first, count = int(view.file_first[file]), int(view.file_rows[file])
         chunks = sorted(view.chunks(range(first, first + count)), key=lambda chunk: chunk.end_line)
-        chunk = next(
-            (chunk for chunk in chunks if chunk.end_line >= int(line)), None
-        )  # between two chunks: the next one
+        # A line between two chunks means the next one.
+        chunk = next((chunk for chunk in chunks if chunk.end_line >= int(line)), None)
         if chunk is None:
             last = chunks[-1].end_line if chunks else 0
             raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
@@ -294,8 +293,7 @@ def allowed_files(
     if request.globs:
         tests.append(np.array(match_globs(view.paths, request.globs), bool))
     if request.changed_since:
-        changed = list_changed(index.root, request.changed_since)
-        tests.append(_among(view.paths, changed))
+        tests.append(_among(view.paths, list_changed(index.root, request.changed_since)))
     return np.logical_and.reduce(tests) if tests else None
 
 

@@ -274,7 +274,9 @@ class ReplyBuilder:
 
     def _call(self, index: Any, given_id: str) -> _Call:
         """The call a fragment belongs to. Some servers number every call 0, or none: a new id is a new call."""
-        place = index if isinstance(index, int) else (len(self._calls) if given_id else max(0, len(self._calls) - 1))
+        place = len(self._calls) if given_id else max(0, len(self._calls) - 1)
+        if isinstance(index, int):
+            place = index
         call = self._by_index.get(place)
         if call is None or (given_id and call.id != given_id and call.name):
             call = _Call(given_id or f"call_{len(self._calls)}")
@@ -419,11 +421,10 @@ def list_providers(config: Config) -> ProviderList:
     if config.llm.provider == NONE:
         notes.append("llm.provider is none: passages are quoted and no model is used")
     else:
-        usable = (
-            at for at, server in enumerate(providers) if server.configured or (server.state == "ok" and server.models)
-        )
-        if (first := next(usable, None)) is not None:
-            providers[first] = replace(providers[first], chosen=True)
+        for at, server in enumerate(providers):
+            if server.configured or (server.state == "ok" and server.models):
+                providers[at] = replace(server, chosen=True)
+                break
     return ProviderList(tuple(providers), tuple(notes))
 
 

@@ -238,18 +238,22 @@ _TOO_LARGE = re.compile(
     re.IGNORECASE,
 )
 
-_BY_STATUS = dict.fromkeys((401, 403), Kind.UNAUTHORIZED)
-_BY_STATUS |= {404: Kind.MISSING, 408: Kind.SERVER, 429: Kind.RATE_LIMITED}
+_BY_STATUS = {
+    **dict.fromkeys((401, 403), Kind.UNAUTHORIZED),
+    404: Kind.MISSING,
+    408: Kind.SERVER,
+    429: Kind.RATE_LIMITED,
+}
 
 
 def status_kind(status: int, words: str) -> Kind:
-    if status >= 400 and _TOO_LARGE.search(words):
+    if status < 400:
+        return Kind.BAD_REPLY
+    if _TOO_LARGE.search(words):
         return Kind.CONTEXT
-    if "response_format" in words and status >= 400:
+    if "response_format" in words:
         return Kind.REJECTED  # llama-cpp-python returns 500 for an unknown format: retrying would not help
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    return Kind.SERVER if status >= 500 else Kind.REJECTED if status >= 400 else Kind.BAD_REPLY
+    return _BY_STATUS.get(status, Kind.SERVER if status >= 500 else Kind.REJECTED)
 
 
 def server_words(body: bytes) -> str:
