@@ -42,8 +42,8 @@ class Cache(Generic[Key, Content]):
         return content
 
     def once(self, key: Key, make: Callable[[], Content]) -> Content:
-        known = self.get(key)
-        return known if known is not None else self.add(key, make())
+        cached = self.get(key)
+        return cached if cached is not None else self.add(key, make())
 
     def discard(self, keys: AbstractSet[Key]) -> None:
         with self._lock:
@@ -73,9 +73,9 @@ class Memo:
         return answer
 
     def once(self, key: Hashable, find: Callable[[], Sequence[Item]], deepest: int = sys.maxsize) -> Sequence[Item]:
-        known: Sequence[Item] | None = self._known.get(key)
-        if known is not None:
-            return known
+        earlier: Sequence[Item] | None = self._known.get(key)
+        if earlier is not None:
+            return earlier
         depth = len(self._open)
         if key in self._open or depth >= deepest:
             self._cut = min(self._cut, self._open.get(key, 0))
@@ -83,15 +83,15 @@ class Memo:
         self._open[key] = depth
         cut_before, self._cut = self._cut, sys.maxsize
         try:
-            found = find()
+            answer = find()
         finally:
             del self._open[key]
         if self._cut >= depth:
-            self._known[key] = found
+            self._known[key] = answer
             self._cut = cut_before
         else:
             self._cut = min(self._cut, cut_before)
-        return found
+        return answer
 
 
 def batches(
@@ -119,11 +119,11 @@ def group_by_key(pairs: Iterable[tuple[Key, Item]]) -> dict[Key, list[Item]]:
 
 def reachable(starts: Iterable[Key], following: Callable[[Key], Iterable[Key]]) -> Iterator[Key]:
     """Some things and all that they lead to, each once, near ones first."""
-    seen, waiting = set[Key](), deque(starts)
+    reached, waiting = set[Key](), deque(starts)
     while waiting:
         current = waiting.popleft()
-        if current not in seen:
-            seen.add(current)
+        if current not in reached:
+            reached.add(current)
             yield current
             waiting += following(current)
 
@@ -148,9 +148,9 @@ class TokenCache(dict[str, tuple[Content, ...]]):
         self._read, self._most = read, most
 
     def __missing__(self, token: str) -> tuple[Content, ...]:
-        found = tuple(self._read(token))
+        contents = tuple(self._read(token))
         if len(token) <= _LONGEST_KNOWN:
             if len(self) >= self._most:
                 self.clear()  # common tokens return at once, and a stream of random names cannot fill the memory
-            self[token] = found
-        return found
+            self[token] = contents
+        return contents

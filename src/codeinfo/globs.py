@@ -57,12 +57,9 @@ def check_globs(globs: Sequence[str], where: str) -> None:
 def match_globs(paths: Sequence[str], globs: Sequence[str], where: str = "globs") -> list[bool]:
     """For each path, whether some glob selects it (or there is none) and no glob with a `!` excludes it."""
     check_globs(globs, where)
-    wanted = GlobSet([glob for glob in globs if not glob.startswith("!")])
-    unwanted = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
-    chosen = [wanted.matches(path) for path in paths] if wanted else [True] * len(paths)
-    if not unwanted:
-        return chosen
-    return [fits and not unwanted.matches(path) for fits, path in zip(chosen, paths, strict=True)]
+    included = GlobSet([glob for glob in globs if not glob.startswith("!")])
+    excluded = GlobSet([glob[1:] for glob in globs if glob.startswith("!")])
+    return [(not included or included.matches(path)) and not (excluded and excluded.matches(path)) for path in paths]
 
 
 def _expand_braces(globs: Sequence[str]) -> list[str]:

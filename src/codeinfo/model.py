@@ -382,7 +382,9 @@ class Step(Struct, frozen=True):
 
         words = ["codeinfo", self.operation, *map(quote, self.arguments)]
         for name, value in self.options.items():
-            words += [f"--{name.replace('_', '-')}", *([] if value is True else [quote(str(value))])]
+            words.append(f"--{name.replace('_', '-')}")
+            if value is not True:
+                words.append(quote(str(value)))
         return f"`{' '.join(words)}`"
 
 
@@ -396,10 +398,12 @@ class NextStep(str):
     parts: tuple[str | Step, ...]
 
     def __new__(cls, *parts: str | Step) -> Self:
-        flat = tuple(one for part in parts for one in (part.parts if isinstance(part, NextStep) else (part,)))
-        step = super().__new__(cls, "".join(one.command() if isinstance(one, Step) else one for one in flat))
-        step.parts = flat
-        return step
+        flat: list[str | Step] = []
+        for part in parts:
+            flat += part.parts if isinstance(part, NextStep) else (part,)
+        advice = super().__new__(cls, "".join(part.command() if isinstance(part, Step) else part for part in flat))
+        advice.parts = tuple(flat)
+        return advice
 
 
 class Note(NextStep):
@@ -416,7 +420,7 @@ class Note(NextStep):
 def phrase(text: str, write: Callable[[Step], str]) -> str:
     """A text phrased for a shell; `write` formats one operation."""
     parts = text.parts if isinstance(text, NextStep) else (str(text),)
-    return "".join(write(one) if isinstance(one, Step) else one for one in parts)
+    return "".join(write(part) if isinstance(part, Step) else part for part in parts)
 
 
 class Reflects(Struct, frozen=True):
@@ -486,15 +490,14 @@ _USER = re.compile(r"(?<!ssh)://[^/]*@|(?<=ssh)(://[^/:@]*):[^/]*@")
 
 def hide_user(address: str) -> str:
     """An address without user and password, either of which may be a key; the user of ssh is none."""
-    return _USER.sub(lambda found: f"{found[1]}@" if found[1] else "://", address)
+    return _USER.sub(lambda match: f"{match[1]}@" if match[1] else "://", address)
 
 
 PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far most of what is written
 
 # Characters that act on a terminal or change reading order: DEL, C1 controls, line and paragraph separators,
 # bidirectional controls. JSON itself escapes only those below 32.
-CONTROLS = (0x7F, *range(0x80, 0xA0), 0x061C, 0x200E, 0x200F, 0x2028, 0x2029, *range(0x202A, 0x202F))
-CONTROLS += tuple(range(0x2066, 0x206A))
+CONTROLS = (*range(0x7F, 0xA0), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
 Decoded = TypeVar("Decoded")
 Filled = TypeVar("Filled", bound=Struct)
 _WORD_START = re.compile(r"_([a-z])")
@@ -521,10 +524,10 @@ def jsonable(value: object) -> Any:
     raise TypeError(f"no JSON form for {type(value).__name__}")
 
 
-def fill(kind: type[Filled], other: object, /, **more: Any) -> Filled:
+def fill(kind: type[Filled], source: object, /, **more: Any) -> Filled:
     """A value with the same-named fields of another, and more."""
-    same = {name: getattr(other, name) for name in kind.__struct_fields__ if name not in more and hasattr(other, name)}
-    return kind(**same, **more)
+    names = [name for name in kind.__struct_fields__ if name not in more and hasattr(source, name)]
+    return kind(**{name: getattr(source, name) for name in names}, **more)
 
 
 # msgspec inspects a type when it is first needed, and crashes if two threads make it do so at the same moment: threads
@@ -559,7 +562,7 @@ def decode_stored(data: bytes | None, kind: type[Decoded]) -> Decoded | None:
 
 
 def camel(name: str) -> str:
-    return _WORD_START.sub(lambda found: found[1].upper(), name)
+    return _WORD_START.sub(lambda match: match[1].upper(), name)
 
 
 def camel_json(value: object) -> Any:

@@ -333,9 +333,9 @@ class FileLines(Mapping[int, str]):
         self.characters = sum(len(text) for _, text in self._pieces)
 
     def __getitem__(self, line: int) -> str:
-        if (found := self.get(line)) is None:
+        if (text := self.get(line)) is None:
             raise KeyError(line)
-        return found
+        return text
 
     @overload
     def get(self, line: int) -> str | None: ...

@@ -33,8 +33,8 @@ def blank_signs(text: str, gaps: bytes) -> str:
 _GAPS = gaps_for("_")
 
 
-def read_tokens(text: str, known: TokenCache[Content]) -> Iterator[Content]:
-    return chain.from_iterable(map(known.__getitem__, blank_signs(text, _GAPS).split()))
+def read_tokens(text: str, cache: TokenCache[Content]) -> Iterator[Content]:
+    return chain.from_iterable(map(cache.__getitem__, blank_signs(text, _GAPS).split()))
 
 
 def split_identifier(identifier: str) -> tuple[str, ...]:
@@ -46,10 +46,10 @@ def identifiers(text: str) -> list[str]:
     """The identifiers and numbers in a text, as written."""
     if text.isascii() and text.isidentifier():  # the common case
         return [text] if len(text) <= MAX_TOKEN else []
-    found = blank_signs(text, _GAPS).split() if text.isascii() else []  # in half the time
-    if not found or min(found) < ":":  # one may begin with a digit: `0x1f` is 0 and x1f
-        found = _IDENTIFIER.findall(text)
-    return [token for token in found if len(token) <= MAX_TOKEN]
+    tokens = blank_signs(text, _GAPS).split() if text.isascii() else []  # in half the time
+    if not tokens or min(tokens) < ":":  # one may begin with a digit: `0x1f` is 0 and x1f
+        tokens = _IDENTIFIER.findall(text)
+    return [token for token in tokens if len(token) <= MAX_TOKEN]
 
 
 def words(text: str) -> list[str]:
@@ -69,12 +69,12 @@ def stem(word: str) -> str:
     """Snowball's stem, with agent nouns folded into their verbs: `parser`, `logger` match parse, log."""
     if len(word) <= 3 or not word.isascii():
         return word
-    found = str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
-    if len(found) >= 6 and found.endswith(("er", "or")):
-        found = found[:-2]
-    if len(found) >= 4 and found[-1] == found[-2] and found[-1] in "bdfgmnprt":
-        found = found[:-1]
-    return found[:-1] if len(found) > 3 and found[-1] == "e" else found
+    root = str(_stemmer().stemWord(word))  # type: ignore[attr-defined]
+    if len(root) >= 6 and root.endswith(("er", "or")):
+        root = root[:-2]
+    if len(root) >= 4 and root[-1] == root[-2] and root[-1] in "bdfgmnprt":
+        root = root[:-1]
+    return root[:-1] if len(root) > 3 and root[-1] == "e" else root
 
 
 @lru_cache(maxsize=20_000)
@@ -138,12 +138,12 @@ def stem_terms(path: str) -> tuple[str, ...]:
     """Distinct terms of the file's name without its extension; `wheel/mod.rs` is named after its folder as well."""
     name = path.rpartition("/")[2]
     bare = name.lstrip(".").rsplit(".", 1)[0] or name
-    found = _name_terms(bare)
+    distinct = _name_terms(bare)
     if bare.lower() in _FOLDER_FILES:
         folders = path.split("/")[:-1]
         telling = next((folder for folder in reversed(folders) if folder.lower() not in _PLAIN_FOLDERS), "")
-        found = found | _name_terms(telling)
-    return tuple(found)
+        distinct = distinct | _name_terms(telling)
+    return tuple(distinct)
 
 
 def folder_terms(path: str) -> tuple[str, ...]:

@@ -181,13 +181,12 @@ LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms"
 
 def score(query: Query, answer: Answer | None) -> Score:
     results = answer.results if answer else ()
-    covering = ((target.covers(hit.path, hit.start, hit.end) for hit in results) for target in query.targets)
-    firsts = [next((rank for rank, covers in enumerate(each, 1) if covers), None) for each in covering]
+    covering = [_first(target.covers(hit.path, hit.start, hit.end) for hit in results) for target in query.targets]
     files = list(dict.fromkeys(hit.path for hit in results))
     # One target per file, however many spans in it are wanted.
     targets = {(target.path, target.patterns): target for target in query.targets}.values()
-    found_at = (next((rank for rank, path in enumerate(files, 1) if target.is_file(path)), 0) for target in targets)
-    ranks, count = [rank for rank in found_at if rank], len(targets)
+    ranks = list(filter(None, (_first(target.is_file(path) for path in files) for target in targets)))
+    count = len(targets)
     near = [rank for rank in ranks if rank <= DEPTH]
     costs = [_tokens_until(target, results[:DEPTH]) for target in query.targets]
     read = [cost for cost in costs if cost is not None]
@@ -198,7 +197,7 @@ def score(query: Query, answer: Answer | None) -> Score:
         return sum(cost <= tokens for cost in read) / len(costs) if costs else 0.0
 
     return Score(
-        ndcg10=ndcg([rank for rank in firsts if rank], len(query.targets)),
+        ndcg10=ndcg(filter(None, covering), len(query.targets)),
         file10=ndcg(ranks, count),
         recall10=len(near) / count if count else 0.0,
         mrr10=1 / min(near) if near else 0.0,
@@ -220,6 +219,11 @@ def score(query: Query, answer: Answer | None) -> Score:
         ok=answer.status == OK if answer and answer.status else None,
         took_ms=answer.took_ms if answer else None,
     )
+
+
+def _first(fits: Iterable[bool]) -> int:
+    """The rank, from 1, of the first result that does; 0 if none does."""
+    return next((rank for rank, fit in enumerate(fits, 1) if fit), 0)
 
 
 _MEANS = tuple(name for name in Figures.__struct_fields__ if name != "shown")  # of all queries
@@ -251,13 +255,12 @@ def _dcg(ranks: Iterable[int]) -> float:
 
 
 def mean(values: Iterable[float]) -> float:
-    collected = list(values)
-    return sum(collected) / len(collected) if collected else 0.0
+    return _mean_or_none(values) or 0.0
 
 
 def _mean_or_none(values: Iterable[float]) -> float | None:
     collected = list(values)
-    return mean(collected) if collected else None
+    return sum(collected) / len(collected) if collected else None
 
 
 def percentile(values: Sequence[float], share: float) -> float | None:
@@ -277,13 +280,12 @@ def _tokens_until(target: Target, results: Sequence[Result]) -> float | None:
 
 def _share_shown(targets: Sequence[Target], results: Sequence[Result]) -> float | None:
     """Of the targets with lines that some result covers, the share whose first such result also shows one of them."""
-    firsts = [
-        target.covers(hit.path, *hit.lines())
-        for target in targets
-        if target.start is not None
-        and (hit := next((hit for hit in results if target.covers(hit.path, hit.start, hit.end)), None)) is not None
-    ]
-    return sum(firsts) / len(firsts) if firsts else None
+    shown: list[bool] = []
+    for target in targets:
+        covering = (hit for hit in results if target.covers(hit.path, hit.start, hit.end))
+        if target.start is not None and (first := next(covering, None)) is not None:
+            shown.append(target.covers(first.path, *first.lines()))
+    return _mean_or_none(shown)
 
 
 FIGURES = tuple(item.name for item in fields(Summary) if item.name != "n")
@@ -383,8 +385,7 @@ COLUMNS = (
     *("chars", "tokens", "shown", "first_tokens", "recall500", "recall1000", "recall2000"),
     *("ok", "ok_top3", "p50_ms", "p95_ms"),
 )
-_WHOLE = {"n", "chars", "tokens", "first_tokens"}  # shown without decimals
-_TIMES = {"p50_ms", "p95_ms"}
+_DECIMALS = {"n": 0, "chars": 0, "tokens": 0, "first_tokens": 0, "p50_ms": 1, "p95_ms": 1}  # of others: 4
 
 
 def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
@@ -399,9 +400,7 @@ def figures_table(groups: Iterable[Group], by: str) -> list[Row]:
 
 def format_figure(column: str, value: float | None) -> str:
     """A figure with its column's decimals; a dash if it was not measured."""
-    if value is None:
-        return "–"
-    return f"{value:.0f}" if column in _WHOLE else f"{value:.1f}" if column in _TIMES else f"{value:.4f}"
+    return "–" if value is None else f"{value:.{_DECIMALS.get(column, 4)}f}"
 
 
 def align(rows: Sequence[Row]) -> list[Row]:

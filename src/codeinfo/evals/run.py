@@ -49,8 +49,7 @@ class Run(Struct, frozen=True):
 
 def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, progress: ProgressSink = None) -> Run:
     """Index each repository and ask its questions. Unless `whole`, only the dataset's folder and only code files."""
-    answers: list[Answer] = []
-    reports = []
+    answers, reports = list[Answer](), list[ops.IndexReport]()
     for repo, queries in group_by_key((query.repo, query) for query in dataset.queries).items():
         folder = "" if whole else dataset.roots.get(repo, "")
         root = tree_of(repo, trees) / folder
@@ -58,19 +57,19 @@ def run(engine: Engine, dataset: Dataset, trees: Path, *, whole: bool = False, p
             raise NotFound(f"the tree {root} is missing", f"Put the repository {repo} into {trees}.")
         reports.append(bring_up_to_date(engine, root, progress))
         answers += ask(engine, root, queries, () if whole else CODE_FILES, folder)
-    return combine_reports(answers, reports, held=reports)
+    return combine_reports(answers, reports, remaining=reports)
 
 
 def combine_reports(
-    answers: Sequence[Answer], reports: Sequence[ops.IndexReport], held: Sequence[ops.IndexReport]
+    answers: Sequence[Answer], reports: Sequence[ops.IndexReport], remaining: Sequence[ops.IndexReport]
 ) -> Run:
-    """`reports` covers all indexing, `held` the indexes that exist at the end."""
+    """`reports` covers all indexing, `remaining` the indexes that exist at the end."""
     return Run(
         answers=tuple(answers),
-        files=sum(report.files for report in held),
-        chunks=sum(report.chunks for report in held),
+        files=sum(report.files for report in remaining),
+        chunks=sum(report.chunks for report in remaining),
         index_ms=round(sum(report.took_ms for report in reports), 1),
-        model_id=held[0].model_id if held else "",
+        model_id=remaining[0].model_id if remaining else "",
     )
 
 
@@ -140,8 +139,7 @@ def evaluate_history(
     history = read_history(path, count)
     name = _project(path)
     queries = [_query(commit, name) for commit in history.commits]
-    answers: list[Answer] = []
-    reports = []
+    answers, reports = list[Answer](), list[ops.IndexReport]()
     with tempfile.TemporaryDirectory(prefix="codeinfo-eval-") as folder:
         root = Path(folder) / name  # the ranking treats the folder's name as the project's
         root.mkdir()
@@ -153,7 +151,7 @@ def evaluate_history(
                 answers += ask(engine, root, [query], () if whole else CODE_FILES)
         finally:
             engine.clear(ops.ClearRequest(paths=(str(root),)))
-    done = combine_reports(answers, reports, held=reports[-1:])
+    done = combine_reports(answers, reports, remaining=reports[-1:])
     return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=len(layout.missing))
 
 
@@ -199,13 +197,16 @@ def read_history(path: Path, count: int) -> History:
         commits = list(read_commits(path, HISTORY))
     except git.GitFailed as error:
         raise UsageError(f"{path} has no history to read: {error.what}", "Give a git repository.") from error
-    commits_seen = [(commit, reason_to_leave_out(commit)) for commit in commits]
-    usable = [commit for commit, rule in commits_seen if not rule]
-    left_out = Counter(rule for _, rule in commits_seen if rule)
+    usable, left_out = list[Commit](), Counter[str]()
+    for commit in commits:
+        if rule := reason_to_leave_out(commit):
+            left_out[rule] += 1
+        else:
+            usable.append(commit)
     if not usable:
         step = "A commit counts when a person wrote three words or more and changed 1 to 10 code files."
-        raise UsageError(f"none of the {len(commits_seen)} commits of {path} can be asked about", step)
-    return History(tuple(reversed(spread(usable, count))), len(commits_seen), left_out)
+        raise UsageError(f"none of the {len(commits)} commits of {path} can be asked about", step)
+    return History(tuple(reversed(spread(usable, count))), len(commits), left_out)
 
 
 def spread(items: Sequence[Item], count: int) -> list[Item]:
@@ -455,9 +456,8 @@ def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
         by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
         if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
             yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
-    text = (
-        f"{answer.text}\n{' '.join(f'{citation.path} {citation.symbol}' for citation in answer.citations)}".casefold()
-    )
+    places = " ".join(f"{citation.path} {citation.symbol}" for citation in answer.citations)
+    text = f"{answer.text}\n{places}".casefold()
     for words in _texts(case.must_mention):
         if words.casefold() not in text:
             yield f"it does not mention {words!r}"

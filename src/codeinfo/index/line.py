@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -285,20 +285,18 @@ def _embed(
     reused = {file.sha256: store.vectors_by_hash(file.sha256) for file in files}
     fresh = [file for file in files if (had := reused[file.sha256]) is None or len(had) != len(file.parsed.chunks)]
     earlier = [store.earlier_version(file.source.path) for file in fresh if file.source.path in edited]
-    vector_of = {
-        embedding_text(chunk): vector
-        for version in earlier
-        if version is not None
-        for chunk, vector in zip(*version, strict=True)
-    }
+    vector_of: dict[str, Any] = {}
+    for chunks, vectors_before in filter(None, earlier):
+        vector_of |= zip(map(embedding_text, chunks), vectors_before, strict=True)
     texts = [embedding_text(chunk) for file in fresh for chunk in file.parsed.chunks]
     new = [text for text in texts if text not in vector_of]
     vectors = embedder.embed_documents(new) if new else None
     if len(new) < len(texts):
         import numpy as np  # already loaded by whatever made the vectors
 
-        rest = iter(() if vectors is None else vectors)
-        vectors = np.array([vector_of[text] if text in vector_of else next(rest) for text in texts])
+        if vectors is not None:
+            vector_of |= zip(new, vectors, strict=True)
+        vectors = np.array([vector_of[text] for text in texts])
     embedded, at = dict[str, IndexedFile](), 0
     for file in fresh:
         count = len(file.parsed.chunks)
