@@ -236,6 +236,32 @@ def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: py
     assert started[0].end() == -signal.SIGKILL
 
 
+def test_a_spare_that_is_not_needed_after_all_stays_one() -> None:
+    """An index run that finds nothing to do stops its pool while the worker is being fetched."""
+    spares, starting, go_on = Spares(), threading.Event(), threading.Event()
+    with ParsePool(PATIENT, spares=spares) as pool:
+        list(pool.run(files(1)))
+        (pid,) = worker_pids(pool)
+    take = spares.take
+
+    def take_slowly(settings: ChunkSettings) -> Worker | None:
+        starting.set()
+        go_on.wait(60)
+        return take(settings)
+
+    spares.take = take_slowly  # type: ignore[method-assign]
+    with ParsePool(PATIENT, spares=spares) as pool:
+        pool.warm_up()
+        assert starting.wait(60)
+        (feeder,) = pool._feeders
+        feeder.stop()
+        go_on.set()
+    with ParsePool(PATIENT, spares=spares) as pool:
+        assert list(pool.run(files(1)))
+        assert worker_pids(pool) == [pid]
+    spares.close()
+
+
 def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for() -> None:
     with ParsePool(PATIENT) as pool:
         results = pool.run([task("file", "def one(): pass")])

@@ -482,10 +482,11 @@ class _Feeder:
         """Start a worker, a spare one if possible, with all current jobs. Only in the feeder's thread: a signal
         interrupts the main thread, which could lose what it just started."""
         spare = self._spares.take(self._settings) if self._spares is not None else None
+        self._is_ready = spare is not None  # before `stop` can see the worker, and would kill it
         worker = self._worker = spare or Worker()
-        if self._stopping:  # stopped before there was a process to kill
+        if self._stopping and (spare is None or self._at_hand):  # stopped before there was a process to kill
             worker.kill()
-        self._is_ready = spare is not None or worker.begin(self._settings)
+        self._is_ready = self._is_ready or worker.begin(self._settings)
         if not self._is_ready and not self._stopping:
             raise CodeInfoError(
                 "the parser process does not start",
