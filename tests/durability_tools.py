@@ -140,8 +140,8 @@ def can_mount(tmp_path: Path) -> bool:
 
 def full_disk(project: Path, cache: Path) -> None:
     """Too large an index, then a small one, then not a byte left."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", str(cache)], check=True)
-    large = make_project(cache.parent / "large", 3000)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "none", str(cache)], check=True)
+    large = make_project(cache.parent / "large", 1500)
     done = cli("index", large, "--json")
     assert (done.code, error(done)["code"]) == (7, "OUT_OF_SPACE"), done
     assert cli("clear", large, "--yes").code == 0

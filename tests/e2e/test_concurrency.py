@@ -9,7 +9,7 @@ import pytest
 from conftest import REPOSITORY
 
 
-@pytest.mark.parametrize("seconds", [4, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.soak)])
 def test_no_error_reaches_a_reader(seconds: int) -> None:
     command = [sys.executable, str(REPOSITORY / "benchmarks" / "readers_writers.py"), "--seconds", str(seconds)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)

@@ -69,7 +69,7 @@ def test_kills(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_stops_cleanly_and_the_next_run_goes_on(tmp_path: Path, project: Path, number: int) -> None:
-    large = make_project(tmp_path / "large", 700)
+    large = make_project(tmp_path / "large", 300)
     process = subprocess.Popen(
         [sys.executable, "-m", "codeinfo", "index", str(large)],
         stdout=subprocess.PIPE,

@@ -26,10 +26,9 @@ NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found",
 
 @pytest.fixture
 def large(tmp_path: Path) -> Path:
+    """Large enough that first answers take a while: each asks about another name."""
     unwanted = shutil.ignore_patterns("__pycache__", "*.safetensors")  # other test processes write to the first
-    for at in range(3):  # large enough that first answers take seconds
-        shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / f"part{at}", ignore=unwanted)
-    return tmp_path / "large"
+    return Path(shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large", ignore=unwanted))
 
 
 def keep_asking(address: str, at: int, ended: threading.Event) -> None:
@@ -58,7 +57,7 @@ def processes_of(session: int) -> list[str]:
 
 
 def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = environment_of(tmp_path) | {"CODEINFO_EMBEDDING_PROVIDER": "scripted"}
+    environment = environment_of(tmp_path) | {"CODEINFO_EMBEDDING_PROVIDER": "none"}
     for name in ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", "CODEINFO_EMBEDDING_PROVIDER"):
         monkeypatch.setenv(name, environment[name])
     assert codeinfo("index", str(large)).returncode == 0

@@ -282,7 +282,7 @@ def call_tool(web: TestClient, query: str) -> str:
 
 @pytest.mark.timeout(300)
 def test_the_server_is_alive_while_requests_burn_time(project: Path, tmp_path: Path) -> None:
-    for number in range(300):
+    for number in range(150):
         names = "\n".join(f"def work_{number}_{one}(item):\n    return get(item, {one})\n" for one in range(20))
         (project / f"m{number}.py").write_text(
             f"from bank import Account\n\n\ndef get(a, b):\n    return a\n\n\n{names}"
