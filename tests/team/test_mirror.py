@@ -76,11 +76,17 @@ def test_credentials_come_from_the_service_alone(
 ) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / ".gitconfig").write_text("[http]\n\textraHeader = Authorization: Basic dTpw\n")  # u:p
+    (tmp_path / "home" / ".netrc").write_text("machine 127.0.0.1 login u password p\n")
+    window, shown = tmp_path / "window", tmp_path / "shown"
+    window.write_text(f"#!/bin/sh\ntouch {shown}\necho u\n")
+    window.chmod(0o700)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("SSH_ASKPASS", str(window))
     file = tmp_path / "credentials"
     with serving(upstream.folder.parent, "u:p") as server:
         with pytest.raises(ProviderError, match=r"cannot be fetched.*(terminal prompts disabled|could not read)"):
             mirror_of(tmp_path, server).fetch()
+        assert not shown.exists(), "nobody is asked for a password"
         file.write_text(f"https://u:wrong@example.org\nhttp://u:p@127.0.0.1:{server.server_port}\n")
         file.chmod(0o644)
         with pytest.raises(UsageError, match="others can read"):

@@ -77,6 +77,7 @@ _ENVIRONMENT = {
     "GIT_ALLOW_PROTOCOL": "none",  # a repository may claim to miss objects, to have its own commands fetch them
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_TERMINAL_PROMPT": "0",
+    "GIT_ASKPASS": "",  # without it git has SSH_ASKPASS, a window on most desktops, ask for a password
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
@@ -493,12 +494,13 @@ class Remote(Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What must not appear on a command line, which everyone on the machine can read; and no prompts from ssh."""
+        """What must not appear on a command line, which everyone on the machine can read; no prompts from ssh; and a
+        home without the `.netrc` whose passwords git would send. Ssh finds its keys without this variable."""
         host, _, address = self.pinned.partition(":")
         ssh = ["ssh", "-oBatchMode=yes"]
         if address := address.partition(":")[2].partition(",")[0].strip("[]"):
             ssh += [f"-oHostName={address}", f"-oHostKeyAlias={host}"]
-        variables = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh"}
+        variables = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh", "HOME": os.devnull}
         if self.authorization:
             parts = urlsplit(self.url)
             key = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
