@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -227,3 +228,21 @@ def test_comments_and_trailing_commas_of_json_are_blanked_in_place() -> None:
     assert [at for at, sign in enumerate(strict) if sign == "\n"] == [
         at for at, sign in enumerate(text) if sign == "\n"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        *((name, part) for name in ("a.vue", "a.svelte") for part in ("<!-- ", "<style ", "<script>", "<script ")),
+        *(("a.vue", "{{ "), ("a.svelte", "{ a as b"), ("a.svelte", " as b"), ("a.heex", "<!-- ")),
+        *(("a.blade.php", part) for part in ("{{-- ", "@verbatim ", "@php ", "<?php ", "{{ ", "{!! ", "@if(")),
+        *(("a.erb", part) for part in ("<%!-- ", "<%# ", "<%= ")),
+    ],
+)
+def test_a_page_is_read_in_linear_time_however_much_of_it_is_not_closed(name: str, part: str) -> None:
+    language = language_of(name)
+    hide = language and language.syntax and language.syntax.hide
+    assert hide
+    started = time.process_time()
+    hide("{" + part * (120_000 // len(part)))
+    assert time.process_time() - started < 1, "a quarter of a minute and more, where each part looks for its end"

@@ -342,15 +342,20 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
 
 # --- components: scripts, and markup with expressions in it ----------------------------------------------------------
 
-_MARKUP = r"<!--.*?-->|<style\b.*?</style>|<script\b[^>]*>(?P<script>.*?)</script>|<(?P<tag>[A-Z][\w$]*)"
+# What is not closed reaches to the end of the file, as in browsers: a search for its end would fail again and again.
+_MARKUP = (
+    r"<!--.*?(?:-->|\Z)|<style\b.*?(?:</style>|\Z)|<script\b[^>]*+(?:>(?P<script>.*?)(?:</script>|\Z)|\Z)"
+    r"|<(?P<tag>[A-Z][\w$]*)"
+)
 _VUE = re.compile(
-    rf"""{_MARKUP}|<(?P<kebab>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)|\{{\{{(?P<value>.*?)\}}\}}|\s(?:@|v-on:)[\w.:-]+=(?P<quote>["'])(?P<block>.*?)(?P=quote)"""
+    rf"""{_MARKUP}|<(?P<kebab>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)|\{{\{{(?P<value>(?:[^{{}}]++|\}}(?!\}})|\{{(?!\{{))*+)\}}\}}"""
+    r"""|\s(?:@|v-on:)[\w.:-]+=(?P<quote>["'])(?P<block>.*?)(?P=quote)"""
     r"""|\s(?:[:\#]|v-)[^\s="'<>]*=(?P<sign>["'])(?P<bound>.*?)(?P=sign)""",
     re.DOTALL,
 )
 _SVELTE = re.compile(
-    rf"{_MARKUP}|\{{(?:[#:@]\w+\s(?:if\s)?|\.\.\.)?(?![#:/@])(?P<block>(?:[^{{}}]|\{{[^{{}}]*\}})*?)"
-    r"(?:\s(?:as|then)\s[^{}]*)?\}|\s(?:use|transition|in|out|animate):(?P<action>[\w$.]+)",
+    rf"{_MARKUP}|\{{(?:[#:@]\w+\s(?:if\s)?|\.\.\.)?(?![#:/@])(?P<block>(?:[^{{}}]*+\{{[^{{}}]*+\}})*+"
+    r"(?:(?!\s(?:as|then)\s)[^{}])*+)(?:\s(?:as|then)\s[^{}]*+)?\}|\s(?:use|transition|in|out|animate):(?P<action>[\w$.]+)",
     re.DOTALL,
 )
 _BRACKETS = {"value": ("(", ")"), "bound": ("(", ")"), "block": ("{", "}")}

@@ -753,11 +753,11 @@ HASKELL = model.Language(
 
 # --- ERB and HEEx: pages with code of Ruby or Elixir in them -------------------------------------------------------
 
-_TAGS = r"<%%|<%!--.*?--%>|<%-?\s*#.*?%>|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
+_TAGS = r"<%%|<%!--.*?(?:--%>|\Z)|<%-?\s*#.*?(?:%>|\Z)|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
 _ERB = re.compile(_TAGS, re.DOTALL)
 # Expressions and components: `<.button disabled={busy?(@job)}>`, `<Layout.page>`.
 _HEEX = re.compile(
-    rf"<!--.*?-->|{_TAGS}|\{{(?P<block>(?:[^{{}}]++|\{{[^{{}}]*+\}})*+)\}}|<\.(?P<name>\w+)|<(?P<tag>[A-Z][\w.]*)",
+    rf"<!--.*?(?:-->|\Z)|{_TAGS}|\{{(?P<block>(?:[^{{}}]++|\{{[^{{}}]*+\}})*+)\}}|<\.(?P<name>\w+)|<(?P<tag>[A-Z][\w.]*)",
     re.DOTALL,
 )
 

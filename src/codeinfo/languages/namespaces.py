@@ -433,7 +433,8 @@ PHP = model.Language(
 
 _ARGUMENTS = r"(?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+"
 _BLADE = re.compile(
-    r"\{\{--.*?--\}\}|@verbatim\b.*?@endverbatim|@php(?!\s*\()(?P<php>.*?)@endphp|<\?(?:php|=)(?P<code>.*?)\?>"
+    r"\{\{--.*?(?:--\}\}|\Z)|@verbatim\b.*?(?:@endverbatim|\Z)|@php(?!\s*\()(?P<php>.*?)(?:@endphp|\Z)"
+    r"|<\?(?:php|=)(?P<code>.*?)(?:\?>|\Z)"
     r"|\{\{(?P<value>(?:[^{}]++|\}(?!\})|\{(?!\{))*+)\}\}|\{!!(?P<raw>(?:[^!{]++|!(?!!\})|\{(?!!!))*+)!!\}"
     rf"|@[a-z]\w*\s*\((?P<bound>{_ARGUMENTS})\)",
     re.DOTALL,
