@@ -140,5 +140,7 @@ def test_packing_documents(project: Path, tmp_path: Path) -> None:
     old = package.read_bytes()
     for point in kill_points(pack, lambda: package.write_bytes(old)):
         assert package.read_bytes() in (old, new), point
+    pack()
+    assert os.listdir(package.parent) == [package.name], "what the killed ones left is gone"
     package.write_bytes(new[: len(new) // 2])  # as a copy that was cut
     assert cli("docs", "add", package, "--path", project).code == 2

@@ -29,7 +29,7 @@ from codeinfo.config import find_upwards
 from codeinfo.downloads import HostPolicy
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import Source, without_odd_names
-from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError, environment_error
+from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
     FILE_MODE,
     is_at,
@@ -42,6 +42,7 @@ from codeinfo.files import (
     replace_file,
     resolve_root,
     sweep_temporary,
+    try_lock,
     write_private,
 )
 from codeinfo.globs import match_globs
@@ -455,7 +456,7 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
     name = request.name or reader.root.name
     data, manifest = collections.pack(name, request.version, request.description, files)
     target = Path(request.out or f"{name}-{request.version}.tar.gz")
-    replace_file(target, data, mode=_SHARED)
+    _write_package(target, data)
     return DocsPackResponse(
         file=str(target),
         name=manifest.name,
@@ -465,3 +466,15 @@ def pack_folder(request: DocsPackRequest, source: CollectionSource) -> DocsPackR
         sha256=hashlib.sha256(data).hexdigest(),
         skipped=tuple(skip for skip in skipped if skip.matters),
     )
+
+
+def _write_package(target: Path, data: bytes) -> None:
+    """The folder is locked meanwhile, so that what a killed process has left there can be told from what is in use."""
+    folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(LocksUnsupported):
+            if try_lock(folder, target.parent):
+                sweep_temporary(folder, target.name)
+        replace_file(target.name, data, mode=_SHARED, folder=folder)
+    finally:
+        os.close(folder)
