@@ -277,6 +277,25 @@ def test_claiming_a_hash_gives_nothing(team: Team, upstream: Repository, server:
     assert texts(team, "refs/heads/main")["price.py"] == SECRET.rstrip()
 
 
+def test_vectors_of_an_upload_do_not_get_into_a_branch(team: Team, upstream: Repository, server: GitServer) -> None:
+    """Eve uploads what a file of the next commit will have, with vectors that hide it from searches."""
+    shop = team.add(server, "shop")
+    team.work()
+    with team.database.transaction() as db:
+        query = "SELECT payload FROM files WHERE path = %s AND NOT sha256 ^@ 'user-'"
+        known = decode_file(db.execute(query, ("m1.py",)).fetchall()[0][0])
+        assert known.vectors is not None
+        forged = replace(known, source=SourceFile("next.py", 1, 1), vectors=-known.vectors)
+        uploads(team, "eve", shop).store(PushedFiles(shop, team.engine.indexes.recipe(), (encode_file(forged),)))
+    upstream.commit("Go on", {"next.py": (upstream.folder / "m1.py").read_text() + "\n"})
+    team.engine.team.index_project(TeamProjectIndexRequest(shop, "refs/heads/main"))
+    team.work()
+    with team.database.transaction() as db:
+        (indexed,) = (decode_file(payload) for (payload,) in db.execute(query, ("next.py",)))
+    assert indexed.parsed.chunks == known.parsed.chunks
+    assert np.allclose(indexed.vectors, known.vectors)
+
+
 @pytest.mark.parametrize("field", ["terms", "vectors"])
 def test_an_upload_takes_no_more_memory_than_it_has_bytes(team: Team, server: GitServer, field: str) -> None:
     shop = team.add(server, "shop")

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
+# Begins the content hash of what a user of a team has uploaded. Nobody can check its vectors: they stay in that tree.
+UPLOADED = "user-"
 _AMONG = " AND e.path IN (SELECT value FROM json_each(?))"
 _DIGEST_BYTES = 32
 _VECTOR_TRIES = 5
@@ -272,9 +274,10 @@ class SqliteStore:
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], NDArray[np.float32]] | None:
         from codeinfo.store.snapshot import file_vectors
 
-        query = "SELECT id FROM files WHERE path = ? AND chunk_count > 0 ORDER BY id DESC LIMIT 1"
+        query = """SELECT id FROM files WHERE path = ? AND chunk_count > 0 AND substr(sha256, 1, ?) <> ?
+                   ORDER BY id DESC LIMIT 1"""
         with self._connections.reading() as db:
-            for (file_id,) in db.execute(query, (path,)):
+            for (file_id,) in db.execute(query, (path, len(UPLOADED), UPLOADED)):
                 if (vectors := file_vectors(db, self.folder, file_id)) is not None:
                     return database.read_chunks(db, file_id, path), vectors
         return None

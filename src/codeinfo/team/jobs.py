@@ -39,6 +39,7 @@ from codeinfo.ports import Embedder, IndexTarget, Placed, Retention, StoredFile,
 from codeinfo.sources.read import CONTENT_RULES, Files
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.layout import COMMITS_FILE
+from codeinfo.store.sqlite import UPLOADED
 from codeinfo.team import store as team_store
 from codeinfo.team.database import CONNECTING, SESSION, Connection, TeamDatabase
 from codeinfo.team.mirror import Mirror, Mirrors
@@ -583,8 +584,8 @@ class _Target(IndexTarget):
 
     def earlier_version(self, path: str) -> tuple[Sequence[Chunk], Vectors] | None:
         query = """SELECT payload FROM files WHERE family = %s AND recipe = %s AND path = %s AND chunk_count > 0
-                   ORDER BY id DESC LIMIT 1"""
-        for (payload,) in self._database.rows(query, (*self._key, path)):
+                   AND NOT sha256 ^@ %s ORDER BY id DESC LIMIT 1"""
+        for (payload,) in self._database.rows(query, (*self._key, path, UPLOADED)):
             file = team_store.decode_file(payload)
             return (file.parsed.chunks, file.vectors) if file.vectors is not None else None
         return None

@@ -28,6 +28,7 @@ from codeinfo.model import (
 )
 from codeinfo.operations.team import TeamProject
 from codeinfo.sources.read import CONTENT_RULES
+from codeinfo.store.sqlite import UPLOADED
 from codeinfo.team.access import Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.jobs import defer_index, is_followed
@@ -391,7 +392,7 @@ class Uploads(Struct, frozen=True):
 
 def _mark(caller: Caller) -> str:
     """The prefix of the hashes of a user's uploads, which no file's hash begins with."""
-    return f"user-{caller.user_id}-"
+    return f"{UPLOADED}{caller.user_id}-"
 
 
 def _check_source(source: SourceFile, sha256: str) -> None:
