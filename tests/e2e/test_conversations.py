@@ -233,6 +233,15 @@ def test_delete_in_bulk_takes_the_turns_along(store: ConversationStore) -> None:
         delete(store)
 
 
+def test_deleting_many_takes_no_connection_for_each(store: ConversationStore) -> None:
+    """A database for a team takes 100, from everybody."""
+    made = [create(store) for _ in range(120)]
+    with store.run(made[60]), pytest.raises(Busy):
+        delete(store, *made)
+    assert delete(store, *made) == tuple(made)
+    assert store.page(ConversationsRequest("all", 9)).conversations == ()
+
+
 def test_search_finds_every_word(store: ConversationStore) -> None:
     one, two = create(store, "redirects"), create(store, "cookies")
     talk(store, one, "how are redirects followed?", "By resolve_redirects, 100% of them.")

@@ -448,11 +448,7 @@ class ConversationStore(UserStore):
         """The only run of a conversation during the block; a second one is refused."""
         with self._data.lock(_lock_of(identity)) as held:
             if not held:
-                raise Busy(
-                    f"a run of conversation {identity} is in progress",
-                    "Wait for it to end, or start another conversation",
-                    code="RUN_IN_PROGRESS",
-                )
+                raise _run_in_progress(identity)
             yield
 
     def begin(self, identity: str, question: str, *, provider: str, model: str) -> int:
@@ -560,24 +556,25 @@ class ConversationStore(UserStore):
         return ops.ConversationsChanged("restored", self._change(request.ids, _ARCHIVE, (None,)))
 
     def delete(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
-        """Delete for good, with all turns. A running one is refused, and with it the whole call."""
-        identities = tuple(dict.fromkeys(self.get(name).id for name in request.ids))
-        with ExitStack() as runs:
-            for identity in identities:
-                runs.enter_context(self.run(identity))
-            self._change(identities, "DELETE FROM conversations WHERE id = ?", ())
-            for identity in identities:
-                self._data.drop_lock(_lock_of(identity))
-        return ops.ConversationsChanged("deleted", identities)
+        """Delete for good, with all turns. A running one is refused, and with it the whole call; one that begins
+        meanwhile finds no conversation."""
+        deleted = self._change(request.ids, "DELETE FROM conversations WHERE id = ?", (), refuse_running=True)
+        for identity in deleted:
+            self._data.drop_lock(_lock_of(identity))
+        return ops.ConversationsChanged("deleted", deleted)
 
-    def _change(self, identities: Sequence[str], statement: str, values: Sequence[Any]) -> tuple[str, ...]:
-        if not identities:
+    def _change(
+        self, names: Sequence[str], statement: str, values: Sequence[Any], *, refuse_running: bool = False
+    ) -> tuple[str, ...]:
+        if not names:
             raise UsageError("no conversation was given", _LISTED)
         with self._data.writing() as db:
-            full_ids = tuple(dict.fromkeys(_find_conversation(db, name).id for name in identities))
-            for identity in full_ids:
+            conversations = {row.id: row for row in (_find_conversation(db, name) for name in names)}
+            for identity, conversation in conversations.items():
+                if refuse_running and conversation.running:
+                    raise _run_in_progress(identity)
                 db.execute(statement, *values, identity)
-        return full_ids
+        return tuple(conversations)
 
     def _stamp(self) -> str:
         return timestamp(self._now())
@@ -585,6 +582,11 @@ class ConversationStore(UserStore):
 
 def _lock_of(identity: str) -> str:
     return f"runs/{identity}"
+
+
+def _run_in_progress(identity: str) -> Busy:
+    what, step = f"a run of conversation {identity} is in progress", "Wait for it to end, or start another conversation"
+    return Busy(what, step, code="RUN_IN_PROGRESS")
 
 
 def _find_conversation(db: Transaction, name: str) -> ops.Conversation:
