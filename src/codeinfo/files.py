@@ -282,6 +282,15 @@ _FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOLDER_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC
 
 
+_MOST_TIME_NS = 1 << 62  # 2116: archives and broken clocks set dates that no database takes
+
+
+def state_of(status: os.stat_result) -> tuple[int, int]:
+    """Size and time of a file in nanoseconds, which change when it is written."""
+    time_ns = status.st_mtime_ns
+    return status.st_size, time_ns if -_MOST_TIME_NS < time_ns < _MOST_TIME_NS else time_ns % _MOST_TIME_NS
+
+
 class NotRegular(OSError):
     """A symlink, FIFO, device, socket or folder in place of a file."""
 

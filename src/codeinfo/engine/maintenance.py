@@ -23,7 +23,7 @@ from codeinfo.engine.index_manager import IndexManager, is_complete
 from codeinfo.engine.index_sources import TeamSource, walk_settings
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound
-from codeinfo.files import private_folder
+from codeinfo.files import private_folder, state_of
 from codeinfo.globs import lies_below
 from codeinfo.graph.scip import compiler_notes
 from codeinfo.index.line import find_edited
@@ -172,10 +172,9 @@ def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tu
 
 def _is_as_indexed(root: Path, row: SourceFile) -> bool:
     try:
-        status = os.lstat(root / row.path)
+        return state_of(os.lstat(root / row.path)) == (row.size, row.mtime_ns)
     except OSError:
         return False
-    return (status.st_size, status.st_mtime_ns) == (row.size, row.mtime_ns)
 
 
 def clear(index: IndexManager) -> Cleared:

@@ -28,7 +28,7 @@ from msgspec import Struct
 
 from codeinfo.cache import batches
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
-from codeinfo.files import Reader, read_regular, resolve_links, try_lock
+from codeinfo.files import Reader, read_regular, resolve_links, state_of, try_lock
 from codeinfo.model import SourceFile, hide_user
 
 if TYPE_CHECKING:
@@ -203,10 +203,9 @@ def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]
 def stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:
     """Size and time of a file, which change when it is written; zeros if there is none."""
     try:
-        status = os.lstat(os.path.join(root, name))
+        return state_of(os.lstat(os.path.join(root, name)))
     except OSError:
         return 0, 0
-    return status.st_size, status.st_mtime_ns
 
 
 def work_tree_of(root: str) -> str | None:

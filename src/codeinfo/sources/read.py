@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from codeinfo.files import NotRegular, Reader, TooLarge, read_regular
+from codeinfo.files import NotRegular, Reader, TooLarge, read_regular, state_of
 from codeinfo.languages import file_kind, language_of
 from codeinfo.languages.model import is_config
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Text
@@ -82,7 +82,7 @@ class FolderFiles(Struct, frozen=True):
             status = os.lstat(self.root / path)
         except OSError:
             return None
-        return SourceFile(path, status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else None
+        return SourceFile(path, *state_of(status)) if stat.S_ISREG(status.st_mode) else None
 
     def brings_back(self, path: str) -> bool:
         return overrides_above(str(self.root), path, self._overrides).brings_back(path)

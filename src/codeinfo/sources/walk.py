@@ -26,7 +26,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from codeinfo.files import resolve_links, resolve_root
+from codeinfo.files import resolve_links, resolve_root, state_of
 from codeinfo.languages import kind_of, language_of, language_of_text
 from codeinfo.model import UNREADABLE, FileKind, Skip, SourceFile, Walk, source_file
 from codeinfo.sources import git, ignore
@@ -263,7 +263,7 @@ class FileFilter:
             return Skip(path, UNREADABLE, os.strerror(errno.EACCES), matters=True)
         if self._settings.documents:
             return check_document(path, status, self._settings.max_file_bytes)
-        return self.check_size(path, status.st_size, status.st_mtime_ns)
+        return self.check_size(path, *state_of(status))
 
     def check_size(self, path: str, size: int, mtime_ns: int) -> SourceFile | Skip:
         if size > self._small_bytes:
@@ -304,7 +304,7 @@ def check_document(path: str, status: os.stat_result, max_bytes: int) -> SourceF
         return too_large(path, status.st_size, max_bytes)
     if command := missing_library(path):
         return Skip(path, NEEDS_LIBRARY, f"to read it, install what is missing: {command}", matters=True)
-    return SourceFile(path, status.st_size, status.st_mtime_ns)
+    return SourceFile(path, *state_of(status))
 
 
 # --- why -----------------------------------------------------------------------------------------------------------
