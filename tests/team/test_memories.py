@@ -13,7 +13,7 @@ from web_tools import make_project
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.errors import CodeInfoError, NotFound
+from codeinfo.errors import CodeInfoError, NotFound, UsageError
 from codeinfo.operations.knowledge import MemoryListRequest, MemoryRequest, RememberRequest
 from codeinfo.operations.search import IndexRequest
 from codeinfo.team.access import create_token, create_user, grant
@@ -104,6 +104,19 @@ def test_callers_do_not_learn_where_the_model_is(people: dict[str, int], postgre
         assert "refuses the connection" in reply.text
         assert "127.0.0.1:1" not in reply.text
         assert "inner" not in reply.text
+
+
+def test_memories_of_a_project_are_bounded_as_in_a_file(
+    people: dict[str, int], postgres: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("codeinfo.team.user_data.MAX_BYTES", 600)
+    with server(postgres, tmp_path / "one") as one, called_by(people["ann"]):
+        first = remember(one, "short " * 20)
+        with pytest.raises(UsageError, match=r"would have .* bytes"):
+            remember(one, "long " * 100)
+        one.knowledge.memory_remove(MemoryRequest(first, PROJECT))
+        remember(one, "another " * 20)
+        assert len(texts(one)) == 1
 
 
 def test_servers_that_remember_at_once_lose_nothing(people: dict[str, int], postgres: str, tmp_path: Path) -> None:

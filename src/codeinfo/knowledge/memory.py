@@ -267,7 +267,7 @@ FOLDER = ".codeinfo"
 NAME = "memory.json"
 FOREIGN = ".codebase-context/memory.json"
 MAX_BYTES = 10_000_000
-_TOO_LARGE = f"Keep it below {MAX_BYTES:,} bytes: remove memories that no longer matter"
+TOO_LARGE = f"Keep it below {MAX_BYTES:,} bytes: remove memories that no longer matter"
 _FORMAT = 1
 _MODE = 0o644  # it belongs to the project
 
@@ -298,7 +298,7 @@ def _read_content(root: Path) -> _Content:
     except FileNotFoundError:
         return _Content()
     except TooLarge as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step=_TOO_LARGE) from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}", next_step=TOO_LARGE) from error
     except OSError as error:
         refused = UsageError(f"{name} cannot be read: {error.strerror}", next_step="It must be a plain file")
         raise environment_error(error, name) or refused from error
@@ -357,7 +357,7 @@ def _write(folder: int, root: Path, memories: Sequence[Memory], before: _Content
     text = json.dumps({**before.rest, "format": _FORMAT, "memories": records}, ensure_ascii=False, indent=2) + "\n"
     data = text.encode("utf-8", "backslashreplace")
     if len(data) > MAX_BYTES:  # it could not be read again
-        raise UsageError(f"{root / FOLDER / NAME} would have {len(data):,} bytes", next_step=_TOO_LARGE)
+        raise UsageError(f"{root / FOLDER / NAME} would have {len(data):,} bytes", next_step=TOO_LARGE)
     try:
         replace_file(NAME, data, mode=_MODE, folder=folder)
     except OSError as error:

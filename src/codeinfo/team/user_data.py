@@ -10,7 +10,9 @@ from typing import Any
 from msgspec import Struct
 from psycopg.types.json import Jsonb
 
-from codeinfo.knowledge.memory import Memory, from_record, to_record
+from codeinfo.errors import UsageError
+from codeinfo.knowledge.memory import MAX_BYTES, TOO_LARGE, Memory, from_record, to_record
+from codeinfo.model import dumps
 from codeinfo.store.user_data import Row, Transaction, UserData
 from codeinfo.team.access import Refused, request_user
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
@@ -146,6 +148,9 @@ def change_memories(
         db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"memories of {identity}"),))
         before = _read(db, identity)
         after = tuple({memory.id: memory for memory in edit(before)}.values())
+        size = sum(len(dumps(to_record(memory))) for memory in after)
+        if size > MAX_BYTES and len(after) > len(before):  # each search of the project reads all of them
+            raise UsageError(f"the memories of {identity} would have {size:,} bytes", TOO_LARGE)
         gone = [memory.id for memory in before if memory not in after]
         delete = "DELETE FROM memories m USING projects p WHERE p.id = m.project AND p.identity = %s AND m.id = ANY(%s)"
         db.execute(delete, (identity, gone))
