@@ -134,6 +134,13 @@ def test_a_project_cannot_have_repositories_of_this_machine_fetched(
         assert facade.documents.sync(DocsSyncRequest(path=str(project))).reports == ()
 
 
+def test_a_pipe_in_place_of_a_project_s_package_is_not_waited_for(project: Path) -> None:
+    os.mkfifo(project / "docs.tar.gz")
+    name_collection(project, "docs.tar.gz")
+    with engine() as facade, pytest.raises(UsageError, match="not a regular file"):
+        facade.documents.sync(DocsSyncRequest(path=str(project)))
+
+
 def test_a_repository_inside_a_project_that_points_outside_is_not_fetched(tmp_path: Path, project: Path) -> None:
     secret = commit(tmp_path / "private")
     (project / "handbook").mkdir()

@@ -32,6 +32,7 @@ from codeinfo.engine.index_sources import Source, without_odd_names
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError, environment_error
 from codeinfo.files import (
     FILE_MODE,
+    TooLarge,
     is_at,
     locked,
     open_private,
@@ -348,9 +349,7 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, i
         text = get(collection.url, MAX_DOCUMENT_BYTES)
         contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
-        if not collection.remote and os.stat(collection.url).st_size > MAX_PACKED_BYTES:
-            raise UsageError(f"{collection.url} has more than {MAX_PACKED_BYTES:,} bytes")
-        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else Path(collection.url).read_bytes()
+        data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(collection.url)
         contents = collections.unpack(data)
         text = contents[MANIFEST]
         named = (file for file in collections.read_manifest(text.decode("utf-8", "replace")).files if file.url)
@@ -358,6 +357,18 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, i
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(os.fsencode(path) + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _read_archive(path: str) -> bytes:
+    """A project may have a pipe, which never ends, in its place."""
+    folder, name = os.path.split(os.path.realpath(path))
+    try:
+        return read_regular(folder, name, MAX_PACKED_BYTES)
+    except TooLarge as error:
+        raise UsageError(f"{path} has more than {MAX_PACKED_BYTES:,} bytes") from error
+    except OSError as error:
+        refused = UsageError(f"{path} cannot be read: {error.strerror}", "Give the file of a package")
+        raise environment_error(error, path) or refused from error
 
 
 def _fetch_repository(collection: Collection, home: Path, policy: HostPolicy, *, is_own: bool) -> Path:
