@@ -573,3 +573,21 @@ def test_a_worker_outlives_its_database(team: Team, server: GitServer) -> None:
     finally:
         os.killpg(worker.pid, signal.SIGTERM)
         worker.wait(60)
+
+
+def test_odd_names_of_branches_keep_no_other_from_being_indexed(
+    team: Team, upstream: Repository, server: GitServer
+) -> None:
+    """Whoever may push a branch chooses its name: any bytes but a few of ASCII."""
+    for name in ("line\u2028break", "next\x85line", "caf\udce9"):
+        upstream.git("update-ref", f"refs/heads/{name}", "HEAD")
+    project = team.add(server, "shop", follow=("refs/heads/*",))
+    team.work()
+    state = jobs(team)
+    assert (state.waiting, state.failed) == (0, ())
+    assert {(run.ref, run.state) for run in state.runs} == {
+        (f"refs/heads/{name}", "done") for name in ("main", "line\u2028break", "next\x85line", "caf\ufffd")
+    }
+    with team.engine as engine:
+        found = engine.search(SearchRequest("handle 3", (project,), at="line\u2028break"))
+        assert found.hits

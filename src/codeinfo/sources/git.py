@@ -526,16 +526,17 @@ def remote_head(remote: Remote) -> str:
     with tempfile.TemporaryDirectory() as outside:  # outside any repository, whose settings would apply
         settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
         arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")
-        output = os.fsdecode(_git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables))
-    match = re.match(r"ref: (refs/heads/\S+)\tHEAD\n", output)
+        output = _git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables)
+    match = re.match(r"ref: (refs/heads/[^\t]+)\tHEAD\n", output.decode("utf-8", "replace"))
     return match[1] if match else ""
 
 
 def list_refs(root: str | os.PathLike[str]) -> dict[str, str]:
-    """The commit of each branch and tag; tags of anything else are left out."""
+    """The commit of each branch and tag; tags of anything else are left out. Databases take only UTF-8."""
     form = "--format=%(objecttype) %(objectname) %(*objecttype) %(*objectname) %(refname)"
     refs = {}
-    for line in os.fsdecode(run(root, ("for-each-ref", form, "refs/heads/", "refs/tags/"))).splitlines():
+    output = run(root, ("for-each-ref", form, "refs/heads/", "refs/tags/")).decode("utf-8", "replace")
+    for line in output.split("\n")[:-1]:
         kind, commit, peeled_kind, peeled, name = line.split(" ", 4)
         if "commit" in (kind, peeled_kind):
             refs[name] = commit if kind == "commit" else peeled
