@@ -377,6 +377,22 @@ def test_a_bundle_that_is_gone_was_no_api(project: Path) -> None:
     assert review(project) == []
 
 
+def test_what_is_gone_was_indexed_by_the_same_rules_as_what_is_there(project: Path) -> None:
+    files = {
+        "tools/build/steps.py": "def step(a):\n    return a\n",
+        "tools/build/output.map": "{}\n",
+        "dist/made.js": "export function made() {}\n",
+        "web/package-lock.json": "{}\n",
+    }
+    own = {"tools/steps/build/order.py": "def order(a):\n    return a\n"}  # a name that people use for their own code
+    commit(project, "files", {**files, **own})
+    for name in (*files, *own):
+        (project / name).unlink()
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert [(one.path, one.state) for one in packet.files] == [("tools/steps/build/order.py", "removed")]
+
+
 def test_what_is_no_longer_expected(project: Path) -> None:
     test = project / "tests" / "test_adapter.py"
     test.write_text(test.read_text().replace("== 2", "== 3"))
@@ -836,7 +852,7 @@ def test_what_a_moved_file_had_before_is_neither_new_nor_changed(project: Path) 
     commit(project, "pages", {"shop/papers.py": page})
     (project / "shop/papers.py").unlink()
     (project / "core").mkdir()
-    (project / "core/papers.py").write_text(page.replace("* 2", "* 3") + "\n\ndef cut(paper):\n    return paper[0]\n")
+    (project / "core/folding.py").write_text(page.replace("* 2", "* 3") + "\n\ndef cut(paper):\n    return paper[0]\n")
     with engine_of(project) as engine:
         found = engine.knowledge.review(ReviewRequest(path=str(project)))
     assert [one.name for one in found.symbols] == ["cut", "unfold"]

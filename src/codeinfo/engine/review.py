@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from codeinfo.engine.code import CodeOperations
+from codeinfo.engine.index_sources import walk_settings
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.globs import lies_below
@@ -30,9 +31,9 @@ from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.ports import FileSymbols
 from codeinfo.sources.git import GitFailed, commit_of
-from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import skip_by_content
+from codeinfo.sources.walk import RevisionFiles
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import split_identifier
 
@@ -106,13 +107,16 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     """Every changed file known to the index, with its definitions, imports and calls on both sides, and notes."""
     listed = store.manifest().keys() - {skip.path for skip in store.counts().skipped}
     changed = sorted(project.history.changed_from(base))
+    gone = {path for path in changed[:MOST_FILES] if not os.path.lexists(os.path.join(project.root, path))}
+    listed_before = _list_files(project, base) if gone else frozenset()
     texts: dict[str, tuple[str, str]] = {}
     changes: list[diff.Difference] = []
     for path in changed[:MOST_FILES]:
+        if path not in (listed_before if path in gone else listed):
+            continue  # files left out of the index are not reviewed either
         before, after = project.history.committed_text(base, path), project.text(path)
-        is_there = after is not None or os.path.exists(os.path.join(project.root, path))  # or too large to be read
-        if path not in listed and (is_there or _was_left_out(path, before or "")):
-            continue  # files left out of the index are not reviewed either, nor are those that are no text
+        if path in gone and (before is None or "\0" in before or skip_by_content(path, before)):
+            continue
         after = mask(after)[0] if after is not None else None  # like the committed text
         change = diff.compare(path, before, after)
         if change.added or change.removed:
@@ -137,24 +141,21 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
 
 
 def _find_moved(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """The new files that continue a removed one: they have its name or its text, and most of its lines."""
-    removed: dict[str, str] = {}  # by name and by text
-    for path, (before, after) in texts.items():
-        if before and not after:
-            removed |= {os.path.basename(path): path, before: path}
+    """The new files that continue a removed one: each has most of the other's lines."""
+    gone = {path: set(before.splitlines()) for path, (before, after) in texts.items() if before and not after}
     moved = {}
     for path, (before, after) in texts.items():
-        source = removed.get(after, removed.get(os.path.basename(path)))
-        if after and not before and source is not None:
-            old, new = set(texts[source][0].splitlines()), set(after.splitlines())
-            if 2 * len(old & new) >= max(len(old), len(new)):
-                moved[path] = source
+        lines = set(after.splitlines()) if gone and not before else set()
+        source = max(gone, key=lambda other: len(lines & gone[other]), default="")
+        if lines and 2 * len(lines & gone[source]) >= max(len(lines), len(gone[source])):
+            moved[path] = source
     return moved
 
 
-def _was_left_out(path: str, text: str) -> bool:
-    """Whether an index would not have had a file that is gone, such as a bundle in a build folder."""
-    return "\0" in text or excluded_folder(os.path.dirname(path)) is not None or skip_by_content(path, text) is not None
+def _list_files(project: ProjectKnowledge, commit: str) -> Collection[str]:
+    """What an index of a commit has, before it looks into the files."""
+    settings = walk_settings(project.index.config.index)
+    return {file.path for file in RevisionFiles(project.root, commit).walk(settings).files}
 
 
 def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[dict[str, diff.Version], set[str]]:
