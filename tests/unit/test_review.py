@@ -1134,7 +1134,7 @@ def test_functions_without_a_test_come_once_a_file_and_renamed_ones_are_not_new(
     )
     assert [message for kind, _, message in review(project) if kind == "untested"] == [
         "a, b are new, and no test names them",
-        "new, other were changed, and no test was",
+        "other was changed, and no test was",
     ]
 
 
@@ -1150,3 +1150,42 @@ def test_a_test_of_rust_outside_of_a_module_is_a_test_and_more_findings_are_coun
     assert {one.kind for one in packet.findings} == {"dependency"}
     assert packet.missing_tests == ()
     assert packet.notes == ("2 more findings of the kind dependency are not listed",)
+
+
+def test_a_decorator_is_part_of_what_it_decorates_and_a_new_name_is_no_change(project: Path) -> None:
+    text = (
+        "class Cart:\n    limit = 3\n\n    def pay(self):\n        return 1\n\n    def empty(self):\n        return 2\n"
+    )
+    commit(project, "carts", {"pkg/cart.py": text})
+    edited = text.replace("    def pay", "    @staticmethod\n    def pay").replace("def empty", "def clear")
+    (project / "pkg/cart.py").write_text(edited)
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert [one.name for one in packet.symbols] == ["Cart.pay", "Cart.clear"]
+    untested = [one.message for one in packet.findings if one.kind == "untested"]
+    assert untested == ["Cart.pay was changed, and no test was"]
+
+
+def test_what_an_existing_class_overrides_is_reached_through_its_base(project: Path) -> None:
+    base = "class Base:\n    def load(self):\n        return []\n\n\ndef run(one: Base):\n    return one.load()\n"
+    pages = "from pkg.base import Base\n\n\nclass Page(Base):\n    def show(self):\n        return 1\n"
+    commit(project, "pages", {"pkg/base.py": base, "pkg/page.py": pages})
+    (project / "pkg/page.py").write_text(pages + "\n    def load(self):\n        return [2]\n")
+    assert [message for kind, _, message in review(project) if kind == "untested"] == []
+    (project / "pkg/page.py").write_text(pages + "\n    def save(self):\n        return [2]\n")
+    messages = [message for kind, _, message in review(project) if kind == "untested"]
+    assert messages == ["Page.save is new, and no test names it"]
+
+
+def test_tests_beside_the_code_are_no_changed_symbols_and_a_file_is_a_caller_once(project: Path) -> None:
+    code = "pub fn add(a: u8) -> u8 {\n    a\n}\n"
+    inside = (
+        "\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    fn adds() {\n        add(1);\n    }\n}\n"
+    )
+    users = {f"src/{name}.rs": "use crate::a::add;\n\npub fn run() {\n    add(1);\n    add(2);\n}\n" for name in "bc"}
+    lib = {"src/lib.rs": "pub mod a;\npub mod b;\npub mod c;\n", "Cargo.toml": '[package]\nname = "x"\n'}
+    commit(project, "rust", {"src/a.rs": code + inside, **users, **lib})
+    (project / "src/a.rs").write_text((code + inside).replace("    a\n", "    a + 1\n").replace("add(1)", "add(3)"))
+    with engine_of(project) as engine:
+        symbols = engine.knowledge.review(ReviewRequest("HEAD", path=str(project))).symbols
+    assert [(one.name, one.callers) for one in symbols] == [("add", ("src/b.rs:4", "src/c.rs:4"))]

@@ -243,9 +243,14 @@ class Change:
         return any(file_kind(caller) is FileKind.TEST for caller, _ in through_base)
 
     def _is_reached(self, path: str, qualified: str) -> bool:
-        """Whether a test uses a definition, or may reach what only requests and pages lead to."""
+        """Whether a test uses a definition, or may reach what an earlier class overrides, or what only requests and
+        pages lead to."""
+        is_in_new = self._is_new(qualified.rpartition(".")[0])
+        overridden = (
+            () if is_in_new else self._code.dispatched_callers(self._project.index, self._store, path, qualified)
+        )
         from_outside = path_role(path)[1] in ("api", "presentation")
-        return self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
+        return bool(overridden) or self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
 
     def _has_changed_test(self, path: str) -> bool:
         """Whether the change has a test of a file, or of a file that uses it."""
@@ -271,30 +276,31 @@ class Change:
             or (is_telling and use.edge == "CALLS" and (not is_bare or f"{name}(" in use.preview))
         ]
 
-    def _places_outside(self, path: str, qualified: str, kind: str) -> list[tuple[str, int]]:
-        """The files and lines outside the change that use a definition, or call a method through its interface. Of a
-        file that does more than import it, what it does."""
+    def _files_outside(self, path: str, qualified: str, kind: str) -> dict[str, int]:
+        """The files outside the change that use a definition, or call a method through its interface, each with the
+        first line that does more than import it; tests come last."""
         uses = () if self._is_new(qualified) else self._uses_outside(path, qualified)
-        doing = [use for use in uses if use.edge not in ("IMPORTS", "EXPORTS")]
-        files = {use.file for use in doing}
-        used = [(use.file, use.line) for use in (*doing, *(use for use in uses if use.file not in files))]
+        used = [(use.file, use.line) for use in sorted(uses, key=lambda use: use.edge in ("IMPORTS", "EXPORTS"))]
         if kind == "method":
             used += self._code.dispatched_callers(self._project.index, self._store, path, qualified)
-        return [place for place in used if place[0] not in self.paths]
+        files: dict[str, int] = {}
+        for file, line in used:
+            files.setdefault(file, line)
+        outside = (file for file in files if file not in self.paths)
+        return {file: files[file] for file in sorted(outside, key=lambda file: file_kind(file) is FileKind.TEST)}
 
     def symbols(self) -> list[ChangedSymbol]:
-        changed = [
-            (revision.path, symbol)
-            for revision in self._revisions
-            if revision.kind is FileKind.CODE
-            for symbol in diff.find_changed_symbols(revision)
-        ]
-        changed.sort(key=lambda entry: (not diff.is_code_to_run(entry[1]), -entry[1].lines))
+        changed: list[tuple[str, ChangedSymbol]] = []
+        for revision in (one for one in self._revisions if one.kind is FileKind.CODE):
+            tests = diff.find_inline_tests(revision)
+            of_file = diff.find_changed_symbols(revision)
+            changed += ((revision.path, symbol) for symbol in of_file if symbol.name not in tests)
+        changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
         symbols: list[ChangedSymbol] = []
         for path, symbol in changed:
-            outside = self._places_outside(path, symbol.name, symbol.kind) if len(symbols) < MOST_SYMBOLS else ()
-            places = dict.fromkeys(f"{file}:{line}" for file, line in outside)
-            symbols.append(replace(symbol, callers=tuple(places)[:CALLERS_SHOWN]))
+            outside = self._files_outside(path, symbol.name, symbol.kind) if len(symbols) < MOST_SYMBOLS else {}
+            places = [f"{file}:{line}" for file, line in outside.items()]
+            symbols.append(replace(symbol, callers=tuple(places[:CALLERS_SHOWN])))
         return sorted(symbols, key=lambda symbol: (-len(symbol.callers), -symbol.lines, symbol.place))
 
     def files_without_tests(self) -> list[str]:
@@ -461,7 +467,7 @@ class Change:
                 is_same_type = symbol.kind in diff.HOLDING and before.get(symbol.name) == after[symbol.name]
                 if symbol.name not in before or is_same_type:
                     continue
-                outside = dict(self._places_outside(revision.path, symbol.name, symbol.kind))
+                outside = self._files_outside(revision.path, symbol.name, symbol.kind)
                 files = [path for path in outside if is_product(path, file_kind(path))]
                 if len(files) >= diff.WIDELY_USED:
                     direct = {use.file for use in self._uses_outside(revision.path, symbol.name)}

@@ -6,7 +6,7 @@ import difflib
 import re
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of, may_be_test
 from codeinfo.languages.manifests import kind_of_manifest
-from codeinfo.languages.model import is_marked_test
+from codeinfo.languages.model import is_marked_test, may_have_inline_tests
 from codeinfo.model import Definition, FileKind, Import, Reference
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
@@ -84,8 +84,8 @@ def find_changed_symbols(revision: Revision, *, declared: bool = True) -> list[C
     functions that an interface only declares."""
     change, before, after = revision.code, revision.before.definitions, revision.after.definitions
     by_name = {one.qualified: at for at, one in enumerate(after)}
-    inner = [_innermost(after, line) for line in change.added]
-    for at in (_innermost(before, line) for line in change.dropped):
+    inner = [_innermost(after, line) for line in _below_decorators(revision.after.lines, change.added)]
+    for at in (_innermost(before, line) for line in _below_decorators(revision.before.lines, change.dropped)):
         name = before[at].qualified if at is not None else ""
         inner.append(by_name.get(name, by_name.get(name.rpartition(".")[0])))
     ordered = sorted(Counter(at for at in inner if at is not None).items(), key=lambda item: (-item[1], item[0]))
@@ -94,6 +94,14 @@ def find_changed_symbols(revision: Revision, *, declared: bool = True) -> list[C
         for one, lines in ((after[at], lines) for at, lines in ordered)
         if one.kind not in _AROUND and (declared or not _is_declared(one, revision.after))
     ]
+
+
+def _below_decorators(texts: Sequence[str], lines: Iterable[int]) -> Iterator[int]:
+    """Instead of the line of a decorator, that of what it decorates."""
+    for line in lines:
+        while line < len(texts) and texts[line - 1].lstrip().startswith("@"):
+            line += 1
+        yield line
 
 
 def _is_declared(one: Definition, version: Version) -> bool:
@@ -426,7 +434,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         revision.path: {symbol.name: symbol.lines for symbol in find_changed_symbols(revision, declared=False)}
         for revision in products
     }
-    inline = {revision.path: _find_inline_tests(revision) for revision in revisions}
+    inline = {revision.path: find_inline_tests(revision) for revision in revisions}
     has_tests = any(revision.is_test and revision.code.added for revision in revisions) or any(
         not inline[path].isdisjoint(lines) for path, lines in touched.items()
     )
@@ -441,13 +449,16 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     changed: list[tuple[int, str, str]] = []  # minus lines, place and name
     for revision in products:
         path, after = revision.path, revision.after.definitions
-        existing = {*revision.before.names, *_find_renamed(revision).values()}
+        renamed = set(_find_renamed(revision).values())
+        existing = revision.before.names | renamed
         public = {one.qualified for one in _public(after)}
         new: list[Definition] = []
         for one in after:
             name = one.qualified
             if name not in touched[path] or name in inline[path] or not one.is_function or _is_callback(one):
                 continue
+            if name in renamed and touched[path][name] == 1:
+                continue  # only the line with its name
             if name in existing:
                 changed.append((-touched[path][name], revision.at(one.start_line), name))
             elif name in moved or _is_constructor(one):
@@ -466,8 +477,11 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     return findings
 
 
-def _find_inline_tests(revision: Revision) -> set[str]:
-    """The functions of a new version in a test module, or right below an attribute that marks a test."""
+def find_inline_tests(revision: Revision) -> set[str]:
+    """The functions of a new version in a test module or below an attribute that marks a test, and the module."""
+    language = language_of(revision.path)
+    if language is None or not may_have_inline_tests(language.name):
+        return set()
     lines = dict(enumerate(revision.after.lines, 1))
     tests = (one for one in revision.after.definitions if is_marked_test(lines, one.qualified, one.start_line))
     return {one.qualified for one in tests}
