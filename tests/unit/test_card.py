@@ -20,7 +20,7 @@ from codeinfo.knowledge.card import (
     deprecation,
     relevance,
 )
-from codeinfo.knowledge.patterns import in_area
+from codeinfo.knowledge.patterns import can_be_example, in_area
 from codeinfo.model import Distance, FileKind, Hit, HitContext, Quality, RelatedMemory
 from codeinfo.operations.knowledge import PatternConflict, PatternReport, PatternUse
 from codeinfo.operations.search import SearchRequest
@@ -206,10 +206,18 @@ def test_what_the_files_to_be_changed_do_is_what_to_do() -> None:
             "of 4 commits that changed a.py, 4 added a file like m/202501012_add/up.sql",
         ),
         ([{"a.py": "M", f"m/{n}.py": "A", f"old/{n}.py": "D"} for n in range(4)], ""),  # moved
+        ([{"a.py": "M", f"{n}.py": "A"} for n in range(4)], ""),  # more of its own kind
+        (
+            [{"a.py": "M", "x.lock": "M", "y.lock": "M", "z.lock": "M", "b.py": "M"}] * 3,
+            "of 3 commits that changed a.py, 3 also changed b.py",
+        ),
     ],
 )
 def test_what_changes_together_with_a_file(commits: list[dict[str, str]], expected: str) -> None:
-    assert companions("a.py", commits, {"b.py", "m/1.py", "m/2.py", "m/202501012_add/up.sql"}.__contains__) == expected
+    assert (
+        companions("a.py", commits, {"b.py", "1.py", "m/1.py", "m/2.py", "m/202501012_add/up.sql"}.__contains__)
+        == expected
+    )
 
 
 def test_advice_is_shown_near_the_file_to_be_changed(tmp_path: Path) -> None:
@@ -435,3 +443,15 @@ def test_without_a_purpose_there_is_no_card(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("def parse(): pass\n")
     with engine_of(tmp_path) as engine:
         assert engine.search(SearchRequest("parse", paths=(str(tmp_path),))).preflight is None
+
+
+def test_what_has_little_to_do_with_the_task_is_no_next_step() -> None:
+    """Neither its uses nor its callers help: they are about something else."""
+    card = decide(replace(GOOD, query="bake bread in the oven", memories=[]))
+    assert (card.ready, card.impact) == (False, None)
+    assert not any("Store.save" in step for step in card.what_would_help)
+
+
+def test_a_package_called_after_samples_has_examples() -> None:
+    assert can_be_example("core/src/main/kotlin/com/acme/samples/shop/CartRepository.kt")
+    assert not can_be_example("samples/shop/CartRepository.kt")

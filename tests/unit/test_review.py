@@ -453,7 +453,7 @@ def test_a_project_without_tests_misses_none(tmp_path: Path) -> None:
     with engine_of(tmp_path) as engine:
         packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(tmp_path)))
     assert (packet.missing_tests, packet.findings) == ((), ())
-    assert packet.notes == ("the project has no or few tests, so none is missed",)
+    assert packet.notes == ("files like those that changed have no or few tests here, so none is missed",)
 
 
 def test_a_field_known_by_its_name_only_has_no_callers(project: Path) -> None:
@@ -996,6 +996,7 @@ def test_what_is_new_is_not_tested_by_what_names_something_else(project: Path) -
 def test_what_an_interface_declares_needs_no_test(project: Path) -> None:
     declared = "interface Shop {\n    int open(int at);\n\n    default int close() {\n        return 1;\n    }\n}\n"
     test = {"src/test/java/CartTest.java": "class CartTest {\n    @Test void adds() {}\n}\n"}
+    test["src/main/java/Cart.java"] = "class Cart {\n}\n"
     commit(project, "java", {"src/main/java/Shop.java": declared, **test})
     (project / "src/main/java/Shop.java").write_text(declared.replace("int at);", "int at);\n\n    int pay(int sum);"))
     with engine_of(project) as engine:
@@ -1039,6 +1040,7 @@ def test_a_new_file_that_is_missing_from_the_list_of_its_neighbours(project: Pat
 def test_overloads_have_one_name(project: Path) -> None:
     text = "fun show(at: Int) = at + 1\n\nfun show(at: Long) = at + 1\n"
     test = {"src/test/kotlin/CartTest.kt": "class CartTest {\n    @Test fun adds() {}\n}\n"}
+    test["src/main/kotlin/Cart.kt"] = "class Cart\n"
     commit(project, "kotlin", {"src/main/kotlin/Show.kt": text, **test})
     (project / "src/main/kotlin/Show.kt").write_text(text.replace("+ 1", "+ 2"))
     assert [message for _, _, message in review(project)] == ["show was changed, and no test was"]
@@ -1116,8 +1118,8 @@ def test_moved_functions_are_not_new_and_changed_ones_come_once(project: Path) -
 
 
 def test_code_in_a_language_without_tests_misses_none(project: Path) -> None:
-    commit(project, "a page", {"web/page.js": "export function draw() {\n  return 1;\n}\n"})
-    (project / "web/page.js").write_text("export function draw() {\n  return 2;\n}\n\nexport function more() {}\n")
+    commit(project, "a page", {"web/draw.js": "export function draw() {\n  return 1;\n}\n"})
+    (project / "web/draw.js").write_text("export function draw() {\n  return 2;\n}\n\nexport function more() {}\n")
     with engine_of(project) as engine:
         packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
         assert (packet.findings, packet.missing_tests) == ((), ())
@@ -1189,3 +1191,17 @@ def test_tests_beside_the_code_are_no_changed_symbols_and_a_file_is_a_caller_onc
     with engine_of(project) as engine:
         symbols = engine.knowledge.review(ReviewRequest("HEAD", path=str(project))).symbols
     assert [(one.name, one.callers) for one in symbols] == [("add", ("src/b.rs:4", "src/c.rs:4"))]
+
+
+def test_where_nothing_of_a_kind_is_tested_no_test_is_missed(project: Path) -> None:
+    page = "<script setup>\nfunction total() {\n  return 1\n}\n</script>\n<template><p>{{ total() }}</p></template>\n"
+    script = "export function sum() {\n  return 1\n}\n"
+    test = 'import { sum } from "./sum"\n\nit("sums", () => {\n  expect(sum()).toBe(1)\n})\n'
+    files = {"web/Page.vue": page, "web/Cart.vue": page, "web/sum.js": script, "web/sum.test.js": test}
+    commit(project, "pages", {**files, "web/other.js": script.replace("sum", "other")})
+    for name in ("web/Page.vue", "web/other.js"):
+        (project / name).write_text((project / name).read_text().replace("return 1", "return 2"))
+    with engine_of(project) as engine:
+        packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
+    assert packet.missing_tests == ("web/other.js",)
+    assert [one.message for one in packet.findings] == ["other was changed, and no test was"]

@@ -255,7 +255,6 @@ class KnowledgeOperations:
             patterns=self._patterns_around(project, hits, now)[0],
             memories=result.memories,
             targets=targets,
-            callers=self._code.callers(project.index, {(h.path, h.symbol) for h in targets if h.symbol}),
             files={path: row.size for path, row in store.manifest().items() if is_product(path, row.kind)},
             has_vectors=project.index.config.embedding.provider == "builtin",
             changed_since_index=_count_changed(project.index, store),
@@ -266,7 +265,8 @@ class KnowledgeOperations:
                 evidence,
                 patterns=patterns.with_near_examples(evidence.patterns, place),
                 near=patterns.used_in(hit.path for hit in code),
-                together=project.companions(place),
+                callers=self._code.callers(project.index, {(hit.path, hit.symbol) for hit in targets if hit.symbol}),
+                together=project.companions(store, place),
                 gathered=self._code.gathering_file(project.index, store, place) if evidence.adds_something else None,
             )
         return decide(evidence)

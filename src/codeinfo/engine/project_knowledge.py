@@ -120,12 +120,14 @@ class ProjectKnowledge:
         listed = sorted(paths, key=lambda path: (path.count("/"), path))[:MOST_FILES]
         return {path: text[:MOST_CHARS] for path in listed if (text := self.text(path)) is not None}
 
-    def companions(self, path: str) -> str:
+    def companions(self, store: SqliteStore, path: str) -> str:
+        """What changes together with a file. Versions in manifests change with everything."""
         try:
             commits = self.history.changes_with(path) if self.history.known else []
         except GitFailed:
             return ""  # a change can be made without it
-        return companions(path, commits, lambda one: (self.root / one).exists())
+        listed = store.manifest()
+        return companions(path, commits, lambda other: other in listed and not is_manifest(other))
 
     def memories(self, now: float) -> tuple[Memory, ...]:
         """The memories of the file or the team, of codebase-context and of the history, without duplicates."""

@@ -25,7 +25,7 @@ from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.project import dependencies, is_manifest, program_folders, project_names
 from codeinfo.languages import file_kind, is_product, language_of, language_of_text
-from codeinfo.languages.model import INLINE_TEST, ancestors, language_family, may_have_inline_tests
+from codeinfo.languages.model import INLINE_TEST, ancestors, language_family
 from codeinfo.model import FileKind, NextStep, ParsedFile, quantity, to_run
 from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
@@ -65,8 +65,8 @@ def review_change(
         notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
     if not change.differences:
         notes.append(f"nothing differs from {base[:12]}; to compare with another commit, name it as the base")
-    if not change.tested_families and change.code:
-        notes.append("the project has no or few tests, so none is missed")
+    if change.has_product and not change.tested_endings:
+        notes.append("files like those that changed have no or few tests here, so none is missed")
     lists: dict[str, Sequence[Any]] = {
         "files": [
             ChangedFile(file.path, file.state, len(file.added), len(file.removed)) for file in change.differences
@@ -188,23 +188,20 @@ class Change:
         remaining_tests = (item for item in self._revisions if item.is_test and item.change.state != "removed")
         self._changed_tests = {test.path for test in remaining_tests}
         self.differences = [revision.change for revision in self._revisions]
-        self.code = [item.change for item in self._revisions if item.kind in (FileKind.CODE, FileKind.TEST)]
+        self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
+        self.has_product = any(one.is_product for one in self._revisions)
 
     @cached_property
-    def tested_families(self) -> set[str]:
-        """The language families whose code the team tests: of the others, no test is missed."""
-        tests, code = Counter[str](), Counter[str]()
-        for path, row in self._store.manifest().items():
-            family = language_family(row.language)
-            if row.kind == FileKind.TEST or may_have_inline_tests(row.language):
-                tests[family] += 1
-            elif is_product(path, row.kind):
-                code[family] += 1
-        return {family for family, count in tests.items() if code[family] <= MOST_UNTESTED * count}
-
-    def _is_in_tested_family(self, path: str) -> bool:
-        language = language_of(path)
-        return language is not None and language_family(language.name) in self.tested_families
+    def tested_endings(self) -> set[str]:
+        """The endings of changed code whose like the team tests: elsewhere no test is missed."""
+        endings = {_ending(one.path) for one in self._revisions if one.is_product}
+        files, tested = Counter[str](), Counter[str]()
+        with self._code.open(self._project.index, self._store) as index:
+            for path, facts in index.graph.files.items():
+                if _ending(path) in endings and is_product(path, FileKind(facts.kind)):
+                    files[_ending(path)] += 1
+                    tested[_ending(path)] += bool(index.tests_of(path))
+        return {ending for ending, count in files.items() if count <= MOST_UNTESTED * tested[ending]}
 
     @cached_property
     def _manifest_texts(self) -> dict[str, str]:
@@ -308,18 +305,17 @@ class Change:
         change a test of a file that uses it. Templates and other files without definitions are covered by the tests of
         their users, and declarations need none. If the change has tests of the package around a file, these may be
         about it, as those of a page are."""
-        test_folders = {path.rpartition("/")[0] for path in self._changed_tests}
-        covered = [package for folder in test_folders if (package := tested_folder(folder)) not in ("", folder)]
-        changed: dict[str, list[ChangedSymbol]] = {}
-        for revision in self._revisions:
-            path, after = revision.path, revision.after
-            if revision.change.state == "removed" or not revision.is_product or not self._is_in_tested_family(path):
-                continue
-            if INLINE_TEST.search(after.text) or any(lies_below(path, folder) for folder in covered):
-                continue
-            symbols = list(filter(diff.is_code_to_run, diff.find_changed_symbols(revision, declared=False)))
-            if symbols and any(definition.is_function for definition in after.definitions):
-                changed[path] = symbols
+        changed = {
+            one.path: symbols
+            for one in self._revisions
+            if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
+            if _ending(one.path) in self.tested_endings and any(held.is_function for held in one.after.definitions)
+            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
+        }
+        tests_left = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
+        mended = {one.path.rpartition("/")[0] for one in tests_left}
+        folders = [around for folder in mended if (around := tested_folder(folder)) not in ("", folder)]
+        changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
         tests = self._code.tests_of(self._project.index, list(changed))
         # A test may get from a helper what it calls, and import nothing of the package.
         return [
@@ -358,13 +354,13 @@ class Change:
             memories = [item for item in self._project.memories(now) if item.type != "gotcha" or item.source != "git"]
         except UsageError:
             memories = []  # a note reports this already
-        untested = diff.find_untested(self._revisions, self._is_reached)
+        expected = [one for one in self._revisions if not one.is_product or _ending(one.path) in self.tested_endings]
         return [
             *diff.contradictions(self._revisions, memories),
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
-            *(finding for finding in untested if self._is_in_tested_family(finding.place.rpartition(":")[0])),
+            *diff.find_untested(expected, self._is_reached),
             *self._find_unregistered(),
             *self._find_unused(),
             *self._find_widely_used(),
@@ -487,6 +483,10 @@ class Change:
             return diff.risks(subjects, RISK_DAYS)
         except GitFailed:
             return []  # the rest of the review is still valid
+
+
+def _ending(path: str) -> str:
+    return path.rpartition(".")[2]
 
 
 def _join_paths(paths: Collection[str]) -> str:

@@ -272,7 +272,7 @@ class Evidence(Struct, frozen=True, dict=True):
     patterns: PatternReport  # of the package of the first result
     memories: Sequence[RelatedMemory]
     targets: Sequence[Hit]  # code that the change is likely to touch, with the symbol that the task names
-    callers: Mapping[tuple[str, str], Sequence[Place]]  # path and symbol of a target → its calls; no tests
+    callers: Mapping[tuple[str, str], Sequence[Place]] = {}  # path and symbol of a target → its calls; no tests
     files: Mapping[str, int] = {}  # code of the project, with its bytes
     near: Collection[Key] = ()  # patterns used in the files of the first results
     together: str = ""  # see `companions`
@@ -325,7 +325,8 @@ def decide(evidence: Evidence) -> Card:
     shown, callers = _split_callers(evidence)
     doubts = [*_doubts_on_results(evidence), *_doubts_around(evidence, callers, callers[shown:])]
     if score < NEEDED:
-        doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", _broader(evidence, code)))
+        steps = _broader(evidence, code if evidence.is_about_task else ())
+        doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", steps))
     failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
     warnings = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
     deprecated = [f"{hit.path} {hit.symbol} is {text}" for hit, text in warnings if text.startswith(DEPRECATED)]
@@ -336,7 +337,7 @@ def decide(evidence: Evidence) -> Card:
         warnings=(*failures[:MOST_LISTED], *list(dict.fromkeys(deprecated))[:MOST_LISTED]),
         patterns=_advice(evidence) if evidence.is_about_task else None,
         best_example=best_example(code, evidence.files) if evidence.is_about_task else "",
-        impact=_impact(shown, callers),
+        impact=_impact(shown, callers) if evidence.is_about_task else None,
         what_would_help=tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP],
         reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
     )
@@ -385,7 +386,7 @@ def _measure_coverage(query: str, code: Sequence[Hit]) -> Coverage:
     # The leading verb only says that something is to be changed.
     words = read_query(query).words
     words = words[1:] if words and words[0] in CHANGE_VERBS else words
-    subject = {stem(word): word for word in words if word not in _EMPTY}
+    subject = {stem(word): word for word in words if word not in _EMPTY and len(word) > 1}  # no `s` of `it's`
     if not subject:
         return Coverage(is_vague=True)
     names = [frozenset(terms(f"{hit.path} {hit.symbol} {hit.breadcrumb}")) for hit in code]
@@ -470,15 +471,13 @@ def _doubts_around(evidence: Evidence, callers: Sequence[Place], missing: Sequen
 
 
 def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
-    """Searches that could find more: the name of the best result, or the plain words without filters."""
-    named = next((hit.symbol for hit in code if hit.symbol), "")
-    if named:
+    """Searches that could find more: the name of the best result, or more results."""
+    if named := next((hit.symbol for hit in code if hit.symbol), ""):
         again = to_run("search", named, purpose=evidence.purpose)
         return NextStep("run ", to_run("refs", named)), NextStep("run ", again)
     if not evidence.hits:
         return "name a function or file that the task is about", NextStep("run ", to_run("map"), " to see what is here")
-    search = to_run("search", evidence.query, limit=30)
-    return (NextStep("run ", search, " without filters, or name a function or file"),)
+    return (NextStep("run ", to_run("search", evidence.query, limit=30), ", or name a function or file"),)
 
 
 # --- what goes along -------------------------------------------------------------------------------------------------
@@ -528,9 +527,9 @@ MOST_TOGETHER = 40  # files: a commit that changed more shows nothing about one 
 LEAST_TOGETHER, LEAST_TOGETHER_SHARE = 3, 0.3  # commits that changed another file too
 
 
-def companions(path: str, commits: Sequence[Mapping[str, str]], exists: Callable[[str], bool]) -> str:
+def companions(path: str, commits: Sequence[Mapping[str, str]], is_worked_on: Callable[[str], bool]) -> str:
     """What commits that changed a file also did, newest first: other files that they changed, and new ones of a kind
-    that they added, such as migrations or notes on changes."""
+    that they added, such as migrations or notes on changes, but not more of its own kind."""
     telling = [changes for changes in commits if path in changes and len(changes) <= MOST_TOGETHER]
     least = max(LEAST_TOGETHER, LEAST_TOGETHER_SHARE * len(telling))
     edited = Counter(other for changes in telling for other, how in changes.items() if how == "M" and other != path)
@@ -540,10 +539,13 @@ def companions(path: str, commits: Sequence[Mapping[str, str]], exists: Callable
         new = (other for other, how in changes.items() if how == "A" and other.rpartition("/")[2] not in gone)
         for kind, other in {_kind_of_added(other): other for other in new}.items():
             added.setdefault(kind, []).append(other)
-    listed = [(other, count) for other, count in edited.most_common(MOST_LISTED) if count >= least and exists(other)]
-    phrases = [f"{count} {'' if at else 'also changed '}{other}" for at, (other, count) in enumerate(listed)]
+    added.pop(_kind_of_added(path), None)
+    often = [(other, count) for other, count in edited.most_common() if count >= least and is_worked_on(other)]
+    phrases = [
+        f"{count} {'' if at else 'also changed '}{other}" for at, (other, count) in enumerate(often[:MOST_LISTED])
+    ]
     most_added = max(added.values(), key=len, default=[])
-    if len(most_added) >= least and (like := next(filter(exists, most_added), "")):
+    if len(most_added) >= least and (like := next(filter(is_worked_on, most_added), "")):
         phrases.append(f"{len(most_added)} added a file like {like}")
     return f"of {len(telling)} commits that changed {path}, {', '.join(phrases)}" if phrases else ""
 

@@ -24,7 +24,7 @@ from codeinfo.knowledge.history import (
     Lines,
 )
 from codeinfo.knowledge.project import dependencies, is_shipped, project_names
-from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name
+from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name, telling_folders
 from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import ancestors
 from codeinfo.model import decode_stored, iso_time
@@ -302,9 +302,10 @@ _AROUND_TESTS = frozenset("config helper helpers setup support util utils".split
 def can_be_example(path: str, role: str = PRODUCT) -> bool:
     """Whether a file, by its path, is itself what others are modelled on: nothing that gathers other files, stands in
     for something or, among tests, serves them."""
-    name = path.rpartition("/")[2]
+    folder, _, name = path.rpartition("/")
     words, around = (
-        {word for token in identifiers(part) for word in split_identifier(token)} for part in (name, path[: -len(name)])
+        {word for token in identifiers(part) for word in split_identifier(token)}
+        for part in (name, telling_folders(folder))
     )
     unfit = _AROUND_TESTS if role == TEST else {"test", "tests", "testing"}
     gathers = name.partition(".")[0] in _GATHERING
