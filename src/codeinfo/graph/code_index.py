@@ -239,10 +239,11 @@ class _OpenNames:
     ) -> None:
         self.used = used
         self._rules, self._settled, self._exported = rules, settled, exported
+        self._named_in: dict[tuple[bool, tuple[str, ...]], Collection[str]] = {}  # by what stands before names
         self.open = frozenset(
             name
             for name in used
-            if name.rpartition(".")[2] not in settled
+            if name[name.rfind(".") + 1 :] not in settled
             and not (rules.types_only and name[:1].islower())
             and len(name) > 1  # only a receiver, whose use is not recorded
         )
@@ -252,20 +253,25 @@ class _OpenNames:
         if not self._rules.owned:
             return [name for name in file.exports if name in self.open]
         is_qualified = written is not None and self._rules.qualified and written.alias != "."
-        words = self.used if is_qualified else self.open
-        packages = [package.rpartition(".")[2] for package in file.packages]
-        behind = [written.alias] if written is not None and written.alias.isidentifier() else packages
-        owned = self._owned_when_qualified if is_qualified else self._owned_when_open
-        of_package = frozenset().union(*(owned.get(package, ()) for package in behind))
-        of_values: Collection[str] = owned.get("", ())
+        alias = written.alias if written is not None else ""
+        named = self._named(is_qualified, (alias,) if alias.isidentifier() else file.packages)
+        of_values = (self._owned_when_qualified if is_qualified else self._owned_when_open).get("", ())
         return [
             name
             for name in file.exports
-            if (not is_qualified and name in words)
-            or name in of_package
-            or ("." in name and self._is_added(name))
+            if name in named
             or (name in of_values and name in file.members and not (is_qualified and name[0].islower()))
+            or ("." in name and self._is_added(name))
         ]
+
+    def _named(self, is_qualified: bool, packages: tuple[str, ...]) -> Collection[str]:
+        """The names used of some packages: behind the packages' names or, if these are not needed, alone."""
+        key = is_qualified, packages
+        if key not in self._named_in:
+            owned = self._owned_when_qualified if is_qualified else self._owned_when_open
+            behind = (owned.get(package.rpartition(".")[2], ()) for package in packages)
+            self._named_in[key] = frozenset(() if is_qualified else self.open).union(*behind)
+        return self._named_in[key]
 
     @cached_property
     def _owned_when_qualified(self) -> dict[str, set[str]]:

@@ -905,18 +905,28 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     defining = index.files_defining(name) if facts.rules.names.structural and owner.qualified else ()
     if len(defining) > _MOST_DEFINING:
         return []
-    units = (index.unit(path) for path in sorted(defining) if index.graph.files[path].language == facts.language)
+    interfaces = (
+        SymbolId(path, interface)
+        for path in _of_language(index, defining, facts.language)
+        for interface, one in index.unit(path).by_qualified.items()
+        if one.kind == "interface" and f"{interface}.{name}" in index.unit(path).by_qualified
+    )
     return [
-        SymbolId(unit.facts.path, f"{interface}.{name}")
-        for unit in units
-        for interface, one in unit.by_qualified.items()
-        if one.kind == "interface" and interface != owner.qualified and f"{interface}.{name}" in unit.by_qualified
-        if all(
-            _has_method(index, owner, method)
-            for qualified, method in unit.by_qualified.items()
-            if qualified.startswith(f"{interface}.")
-        )
+        SymbolId(interface.path, f"{interface.qualified}.{name}")
+        for interface in interfaces
+        if interface.qualified != owner.qualified and _satisfies(index, owner, interface)
     ]
+
+
+def _satisfies(index: CodeIndex, owner: SymbolId, interface: SymbolId) -> bool:
+    """Whether a type has all methods of an interface: asked for each of them, found once."""
+
+    def find() -> Sequence[SymbolId]:
+        methods = index.unit(interface.path).by_qualified.items()
+        inside = (method for qualified, method in methods if qualified.startswith(f"{interface.qualified}."))
+        return [interface] if all(_has_method(index, owner, method) for method in inside) else []
+
+    return bool(index.memo.once(("satisfies", owner, interface), find))
 
 
 def _has_method(index: CodeIndex, owner: SymbolId, method: Definition) -> bool:

@@ -33,6 +33,7 @@ _BEFORE, _AFTER = "\t .", (" ", "\n", "(", ".", "")
 LITERAL, MENTIONED = '""', "''"
 _SELF = frozenset({"self", "this", "cls", "super", "Self", "static", "parent", "base"})
 _QUOTED = re.compile(rf"{LITERAL}\|\.(\w+(?:\.\w+)+)(?![^ \n])")
+_NUMBER = "-0123456789"  # how those of lines and scopes begin
 _FIRST_BYTES = 1000  # of the text, which hold the import timings
 
 
@@ -48,10 +49,12 @@ class UsedNames(Mapping[str, int]):
         if self._without:
             rows = _rows_without(rows, self._without)
         rows = rows.replace("(", " ")
+        uses = set((rows if owned else rows.replace(".", " ").replace("|", " ")).split())
+        names = {use for use in uses if use[0] not in _NUMBER}
         if owned:
-            self._words = frozenset(word for use in set(rows.split()) for word in _owned_words(use))
-        else:
-            self._words = frozenset(rows.replace(".", " ").replace("|", " ").split())  # including line numbers
+            plain = {name for name in names if "." not in name and "|" not in name}
+            names = plain.union(*map(_owned_words, names - plain))
+        self._words = frozenset(names)
 
     def __contains__(self, name: object) -> bool:
         return name in self._words
@@ -65,13 +68,10 @@ class UsedNames(Mapping[str, int]):
         return min(references, key=lambda use: (bool(use.receiver), use.line)).line
 
     def __iter__(self) -> Iterator[str]:
-        return (word for word in self._words if not word.lstrip("-").isdecimal())
+        return iter(self._words)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-    def __bool__(self) -> bool:
-        return bool(self._words)
+        return len(self._words)
 
 
 def _owned_words(use: str) -> Iterator[str]:
