@@ -1205,3 +1205,19 @@ def test_where_nothing_of_a_kind_is_tested_no_test_is_missed(project: Path) -> N
         packet = engine.knowledge.review(ReviewRequest("HEAD", path=str(project)))
     assert packet.missing_tests == ("web/other.js",)
     assert [one.message for one in packet.findings] == ["other was changed, and no test was"]
+
+
+def test_what_a_component_takes_out_of_its_properties_is_no_interface(project: Path) -> None:
+    text = "export const Cart = ({ items, total }: CartProps) => {\n  return total;\n};\n"
+    commit(project, "cart", {"web/cart.ts": text})
+    (project / "web/cart.ts").write_text(text.replace("total }", "total, onPay }"))
+    assert [message for kind, _, message in review(project) if kind == "api"] == []
+    (project / "web/cart.ts").write_text(text.replace("CartProps", "BasketProps"))
+    assert [message for kind, _, message in review(project) if kind == "api"] != []
+
+
+def test_a_package_of_rust_with_another_name_here_is_no_new_one(project: Path) -> None:
+    manifest = '[package]\nname = "x"\n[dependencies]\n'
+    commit(project, "crate", {"Cargo.toml": f'{manifest}tree-lib = {{ package = "tree", version = "1" }}\n'})
+    (project / "Cargo.toml").write_text(f'{manifest}tree = "1"\n')
+    assert [message for kind, _, message in review(project) if kind == "dependency"] == []

@@ -288,10 +288,12 @@ def _public(definitions: Sequence[Definition]) -> list[Definition]:
 
 def _shape(one: Definition, path: str) -> str:
     """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, `async` if
-    the task or promise is written as the result, and what a type derives from."""
+    the task or promise is written as the result, what a type derives from, and what a function takes out of an object
+    whose type is written."""
     text = _without_bases(one.signature, path) if one.kind in HOLDING else one.signature
     text = _ASYNC.sub("", text) if _PROMISED.search(text) else text
-    return re.sub(r"[,;](?=[)\]}])", "", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
+    text = _UNPACKED.sub("", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
+    return re.sub(r"[,;](?=[)\]}])", "", text)
 
 
 def _without_bases(text: str, path: str) -> str:
@@ -320,6 +322,7 @@ _OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
 _ASYNC = re.compile(r"\basync\b")
 _PROMISED = re.compile(r"\basync\s+(?:Value)?Task\b|\)\s*:\s*Promise<")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
+_UNPACKED = re.compile(r"(?<=[(,])\{[^{}]*\}(?=:)")  # `({ a, b }: Props)`
 _HIDDEN = re.compile(r"\bpub\(|\binternal\s")  # visible within its own crate or module only
 HOLDING = frozenset("class interface struct enum trait object".split())  # members, and derive from others
 _BASES = re.compile(r"(?<!:):(?!:)|\b(?:extends|implements|where)\b|\s<\s")
@@ -445,29 +448,27 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
     moved = {name for revision in revisions for name in revision.before.names - revision.after.names}
+
+    def lacks_test(revision: Revision, one: Definition) -> bool:
+        in_use = _names_in_tests(one, revision.after.definitions, revision.before.names)
+        return not any(used.rpartition(".")[2] in called or in_tests(revision.path, used) for used in in_use)
+
     findings = []
     changed: list[tuple[int, str, str]] = []  # minus lines, place and name
     for revision in products:
-        path, after = revision.path, revision.after.definitions
+        lines, tests = touched[revision.path], inline[revision.path]
+        functions = [one for one in revision.after.definitions if one.is_function and not _is_callback(one)]
+        functions = [one for one in functions if one.qualified in lines and one.qualified not in tests]
         renamed = set(_find_renamed(revision).values())
-        existing = revision.before.names | renamed
-        public = {one.qualified for one in _public(after)}
-        new: list[Definition] = []
-        for one in after:
-            name = one.qualified
-            if name not in touched[path] or name in inline[path] or not one.is_function or _is_callback(one):
-                continue
-            if name in renamed and touched[path][name] == 1:
-                continue  # only the line with its name
-            if name in existing:
-                changed.append((-touched[path][name], revision.at(one.start_line), name))
-            elif name in moved or _is_constructor(one):
-                continue  # nothing new to test, or only what comes with the class
-            elif _is_offered(one, public, path) or not has_tests:
-                in_use = _names_in_tests(one, after, revision.before.names)
-                is_named = any(used.rpartition(".")[2] in called or in_tests(path, used) for used in in_use)
-                new += () if is_named else (one,)
-        if new:
+        for one in functions:
+            is_edited = lines[one.qualified] > 1  # and has not only another name
+            if one.qualified in revision.before.names or (one.qualified in renamed and is_edited):
+                changed.append((-lines[one.qualified], revision.at(one.start_line), one.qualified))
+        # What moved is not new, and a constructor comes with its class.
+        known, offered = revision.before.names | renamed | moved, _find_offered(revision)
+        added = [one for one in functions if one.qualified not in known and not _is_constructor(one)]
+        added = [one for one in added if one.qualified in offered or not has_tests]
+        if new := [one for one in added if lacks_test(revision, one)]:
             what = ("is new, and no test names it", "are new, and no test names them")
             findings.append(_list_functions(revision.at(new[0].start_line), [one.qualified for one in new], what))
     if changed and not has_tests:
@@ -501,13 +502,16 @@ def _is_constructor(one: Definition) -> bool:
     return "." in one.qualified and one.name in (one.qualified.split(".")[-2], *CONSTRUCTORS)
 
 
-def _is_offered(one: Definition, public: Collection[str], path: str) -> bool:
-    """Whether tests can be expected to name it: an override, an operator, or in Rust a function of a trait, is reached
-    by what it implements."""
-    is_implementing = _OVERRIDES.search(one.signature.partition(one.name)[0]) or (
-        one.name.startswith("__") or ("." in one.qualified and path.endswith(".rs") and "pub " not in one.signature)
-    )
-    return one.qualified in public and not is_implementing
+def _find_offered(revision: Revision) -> set[str]:
+    """The definitions that tests can be expected to name: an override, an operator, or in Rust a function of a trait,
+    is reached by what it implements."""
+
+    def is_implementing(one: Definition) -> bool:
+        is_of_trait = "." in one.qualified and revision.path.endswith(".rs") and "pub " not in one.signature
+        is_override = _OVERRIDES.search(one.signature.partition(one.name)[0]) is not None
+        return is_of_trait or is_override or one.name.startswith("__")
+
+    return {one.qualified for one in _public(revision.after.definitions) if not is_implementing(one)}
 
 
 def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> Finding:

@@ -193,7 +193,8 @@ def _cargo(path: str, text: str) -> Iterator[Dependency]:
     for key, group, name, value in _crates(parsed):
         inherited = isinstance(value, Mapping) and value.get("workspace") is True
         version = f"{FROM_CATALOG}{CRATES}" if inherited else _version(value)
-        yield Dependency(name, version, f"{path}:{lines.get((key, name), 1)}", group)
+        package = value.get("package", name) if isinstance(value, Mapping) else name
+        yield Dependency(package, version, f"{path}:{lines.get((key, name), 1)}", group)
     for name, value in parsed.get("workspace", {}).get("dependencies", {}).items():
         yield Dependency(name, _version(value), f"{path}:1", f"{FROM_CATALOG}{CRATES}")
 
