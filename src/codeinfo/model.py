@@ -547,10 +547,10 @@ def msgpack_decoder(kind: type[Decoded]) -> msgspec.msgpack.Decoder[Decoded]:
         return _MSGPACK_DECODERS.get(kind) or _MSGPACK_DECODERS.setdefault(kind, msgspec.msgpack.Decoder(kind))
 
 
-def convert(value: object, kind: type[Decoded]) -> Decoded:
+def convert(value: object, kind: type[Decoded], *, strict: bool = True) -> Decoded:
     """As `msgspec.convert`, in any thread."""
     json_decoder(kind)
-    return msgspec.convert(value, kind)
+    return msgspec.convert(value, kind, strict=strict)
 
 
 def decode_stored(data: bytes | None, kind: type[Decoded]) -> Decoded | None:

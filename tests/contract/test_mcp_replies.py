@@ -268,6 +268,33 @@ def test_names_that_other_servers_give_arguments(service: Service) -> None:
     assert "name" not in shown
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"query": 5}, "query must be a string. A question"),
+        ({"query": "work", "limit": True}, "limit must be a whole number from 1 to 100. By default 10"),
+        ({"query": "work", "limit": 0}, "limit must be a whole number from 1 to 100. By default 10"),
+        ({"query": "work", "limit": 10**30}, "limit must be a whole number from 1 to 100. By default 10"),
+        ({"query": "work", "intent": "bogus"}, "intent cannot be 'bogus'. One of: explore, edit"),
+        ({"query": "work", "filters": []}, "filters must be an object"),
+        ({"query": "work", "filters": {"globs": [1]}}, "filters.globs must be a list of strings"),
+        ({"query": "work", "filters": {"kinds": ["web"]}}, "filters.kinds cannot be 'web'. One of: code, docs"),
+        ({"limit": 3}, "query is required. A question"),
+    ],
+)
+def test_a_wrong_argument_is_named_with_what_it_must_be(
+    service: Service, arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CodeInfoError) as refused:
+        call(service, "search_codebase", **arguments)
+    assert f"{refused.value.what}. {refused.value.next_step}".startswith(message)
+
+
+def test_a_whole_number_may_have_a_decimal_point(service: Service) -> None:
+    call(service, "refresh_index")
+    assert len(call(service, "search_codebase", query="work", limit=1.0)["results"]) == 1
+
+
 def test_the_ast_tools_answer_in_camel_case(service: Service) -> None:
     reply = call(service, "AstFindReferences", symbol="parse_header")
     assert {"usageCount", "isComplete", "resolvedCount"} <= set(reply)

@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
 from contextvars import copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import start_timer
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
-from codeinfo.model import CollectionState, Reflects, jsonable
+from codeinfo.model import CollectionState, Reflects, convert, jsonable
 from codeinfo.operations.base import (
     FILE,
     MAX_TEXT_CHARS,
@@ -50,12 +50,13 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 Values = dict[str, Any]
 MOST_NAMED = 20  # projects in an error
-LONGEST_NUMBER = 20  # digits of a number repeated in an error
-_TYPES: dict[str, tuple[Any, str, str]] = {  # accepted in Python, name in JSON, name in an error
+_TYPES: dict[str, tuple[Any, str, str]] = {  # in Python, in JSON, in an error
     "str": (str, "string", "a string"),
     "int": (int, "integer", "a whole number"),
-    "float": (int | float, "number", "a number"),
+    "float": (float, "number", "a number"),
     "bool": (bool, "boolean", "true or false"),
+    "tuple[str, ...]": (tuple[str, ...], "array", "a list of strings"),
+    "object": (dict[str, Any], "object", "an object"),
 }
 
 
@@ -153,56 +154,43 @@ def _prune(schema: Any) -> Any:
 
 def check(inputs: Iterable[Input], arguments: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
     """The arguments in a request's types, or a UsageError about one. `as_text`: they are texts, as in a query."""
-    inputs_by_name = {item.name: item for item in inputs}
-    names = {alias: item.name for item in inputs_by_name.values() for alias in (item.name, *item.aliases)}
-    for name in arguments:
-        if name not in names:
-            shown = ", ".join(item.name for item in inputs_by_name.values() if not item.hidden)
-            raise UsageError(f"unknown argument {where}{name}", f"Known: {shown or 'none'}")
-    named = {names[name]: value for name, value in arguments.items()}
+    inputs = tuple(inputs)
+    inputs_by_name = {name: item for item in inputs for name in (item.name, *item.aliases)}
     values: Values = {}
-    for item in inputs_by_name.values():
-        value = named.get(item.name)
+    for name, value in arguments.items():
+        item = inputs_by_name.get(name)
+        if item is None:
+            shown = ", ".join(item.name for item in inputs if not item.hidden)
+            raise UsageError(f"unknown argument {where}{name}", f"Known: {shown or 'none'}")
         if value is not None:
-            if as_text and item.kind == "int" and value.isascii() and value.isdecimal() and len(value) < 10:
-                value = int(value)
-            values[item.name] = _check_value(item, value, where + item.name)
-        elif item.required:
+            values[item.name] = _check_value(item, value, where + item.name, as_text=as_text)
+    for item in inputs:
+        if item.required and item.name not in values:
             raise UsageError(f"{where}{item.name} is required", item.help)
     return values
 
 
-def _check_value(item: Input, value: Any, name: str) -> Any:
-    if item.kind == "object":
-        if not isinstance(value, Mapping):
-            raise UsageError(f"{name} must be an object", item.help)
-        return check(item.fields, value, where=f"{name}.")
-    if item.is_list:
-        if isinstance(value, str) and item.aliases:  # other servers take one where this takes several
-            value = [value]
-        if not isinstance(value, list):
-            raise UsageError(f"{name} must be a list of strings", item.help)
-        return tuple(_check_scalar(item, "str", element, name) for element in value)
-    return _check_scalar(item, item.kind, value, name)
-
-
-def _check_scalar(item: Input, kind: str, value: Any, name: str) -> Any:
-    if kind == "int" and isinstance(value, float) and value.is_integer():
+def _check_value(item: Input, value: Any, name: str, *, as_text: bool) -> Any:
+    if item.is_list and item.aliases and isinstance(value, str):  # other servers take one where this takes several
+        value = [value]
+    if item.kind == "int" and isinstance(value, float) and value.is_integer():
         value = int(value)  # JSON has one kind of number
-    accepted, _, expected = _TYPES[kind]
-    if not isinstance(value, accepted) or (isinstance(value, bool) and kind != "bool"):
-        raise UsageError(f"{name} must be {expected}", item.help)
-    if kind == "str":
-        check_length(value, name)
-    if item.choices and value not in item.choices:
-        raise UsageError(f"{name} cannot be {value!r}", f"One of: {', '.join(item.choices)}")
-    low, high = item.minimum, item.maximum
-    if (low is not None and value < low) or (high is not None and value > high):
-        bounds = f"from {low} to {high}" if high is not None else f"at least {low}"
-        shown = str(value)
-        shown = shown if len(shown) <= LONGEST_NUMBER else f"{shown[:LONGEST_NUMBER]}…"
-        raise UsageError(f"{name} cannot be {shown}", f"It must be {bounds}")
-    return value
+    kind, _, expected = _TYPES[item.kind]
+    if item.minimum is not None:
+        kind = Annotated[kind, msgspec.Meta(ge=item.minimum, le=item.maximum)]
+        expected += f" from {item.minimum} to {item.maximum}" if item.maximum else f" of at least {item.minimum}"
+    try:
+        converted = convert(value, kind, strict=not as_text)
+    except msgspec.ValidationError:
+        raise UsageError(f"{name} must be {expected}", item.help) from None
+    if item.kind == "object":
+        return check(item.fields, converted, where=f"{name}.")
+    for element in converted if item.is_list else (converted,):
+        if item.choices and element not in item.choices:
+            raise UsageError(f"{name} cannot be {element!r}", f"One of: {', '.join(item.choices)}")
+        if isinstance(element, str):
+            check_length(element, name)
+    return converted
 
 
 def check_length(text: str, name: str) -> str:
