@@ -112,6 +112,14 @@ def test_a_long_definition_says_how_much_of_it_is_shown(engine: Engine, project:
     assert explore(engine, project, "long.py:3").code == wide[1]
 
 
+def test_the_lines_of_a_result_stand_for_the_definition_below_its_comment(engine: Engine, project: Path) -> None:
+    read = "    /// Reads all,\n    /// slowly.\n    pub fn read(&self) {\n        go();\n    }\n"
+    (project / "store.rs").write_text(f"pub struct Store;\n\nimpl Store {{\n    pub fn count(&self) {{}}\n\n{read}}}\n")
+    assert explore(engine, project, "store.rs:6-10").place == "store.rs:8-10"
+    assert explore(engine, project, "store.rs:9").place == "store.rs:8-10"
+    assert explore(engine, project, "store.rs:4-4").place == "store.rs:4-4"
+
+
 def test_the_commits_of_a_file_are_not_taken_for_those_of_lines(engine: Engine, project: Path) -> None:
     (project / "headers.py").write_text(PARSER + "\n\ndef added():\n    return 1\n")
     found = explore(engine, project, "added")  # git knows no such lines

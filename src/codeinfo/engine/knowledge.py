@@ -45,6 +45,7 @@ from codeinfo.languages.model import INLINE_TEST, get_language, may_have_inline_
 from codeinfo.model import (
     PLAIN_KIND,
     Card,
+    Definition,
     FileKind,
     Hit,
     Import,
@@ -338,7 +339,7 @@ def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
 
 MOST_USES = 200  # resolved uses that are read: their lines tell which definition contains them
 CODE_LINES, CODE_CHARS = 30, 1_500  # of a definition, shown
-_PLACE = re.compile(r"(.+?):(\d{1,9})(?:-\d{1,9})?")
+_PLACE = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
 _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
@@ -363,7 +364,8 @@ def explore_target(project: ProjectKnowledge, index: CodeIndex, request: Explore
 
 
 def _resolve_target(index: CodeIndex, target: str) -> str:
-    """A path in the index, or the name to look up: a line number stands for the innermost definition around it."""
+    """A path in the index, or the name to look up: lines stand for the definition that they cover best, a single one
+    for the innermost around it. The lines of a search's result begin with the comment above its definition."""
     written = target.strip().removeprefix("./").removeprefix(f"{index.root}/")
     if path := _find_path(index, written):
         return path
@@ -375,10 +377,17 @@ def _resolve_target(index: CodeIndex, target: str) -> str:
         if near := similar_paths(place[1] if place else written, index.graph.files):
             raise references.UnknownName(written, f"there is no file {written} in the index", near)
         return written
-    line = int(place[2])
+    line, end = int(place[2]), int(place[3] or place[2])
+
+    def share(definition: Definition) -> float:
+        """The lines in both, of those in either."""
+        first, last = definition.start_line, definition.end_line
+        both = min(end, last) - max(line, first) + 1
+        return both / (end - line + last - first + 2 - both)
+
     defined = index.facts.definitions(index.graph.files[path].file_id)
-    around = [definition for definition in defined if definition.start_line <= line <= definition.end_line]
-    inner = min(around, key=lambda definition: definition.end_line - definition.start_line, default=None)
+    best = max(defined, key=share, default=None)
+    inner = best if best is not None and share(best) > 0 else None
     if inner is None and line > (last := max(index.facts.lines(index.graph.files[path].file_id), default=0)):
         raise NotFound(f"{path} has no code at line {line}", f"Its last line with code is {last}")
     return f"{path}::{inner.qualified}" if inner else path
