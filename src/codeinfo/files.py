@@ -127,7 +127,8 @@ def read_secret(path: Path, next_step: str) -> str:
                 raise UsageError(f"others can read {path}", f"Run: chmod 600 {path}")
             return source.read(_LARGEST_SECRET)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", next_step) from error
+        why = getattr(error, "strerror", None) or error
+        raise UsageError(f"{path} cannot be read: {why}", next_step) from error
 
 
 def read_user_file(path: Path, most_bytes: int, *, follow: bool = True) -> str | None:

@@ -122,8 +122,10 @@ def test_outline(facade: Engine) -> None:
     assert [entry.title for entry in pdf.entries if entry.level == 2] == ["Page 1", "Page 2", "Page 3"]
     sheets = facade.documents.outline(DocsOutlineRequest("harbour", "tariffs.xlsx"))
     assert [entry.title for entry in sheets.entries] == ["Sheet Tariffs", "Sheet Staff"]
-    with pytest.raises(NotFound, match=r"no document 'handbok\.pdf'"):
+    with pytest.raises(NotFound, match=r"no document 'handbok\.pdf'.*Did you mean handbook\.pdf\?"):
         facade.documents.outline(DocsOutlineRequest("harbour", "handbok.pdf"))
+    with pytest.raises(NotFound, match=r"no document 'xyz\.pdf'.*`codeinfo docs list harbour` shows them"):
+        facade.documents.outline(DocsOutlineRequest("harbour", "xyz.pdf"))
 
 
 def test_section(facade: Engine) -> None:
@@ -135,7 +137,9 @@ def test_section(facade: Engine) -> None:
     assert "foam cabinet" in page.content
     assert "cradle" not in page.content
     assert "Neap tides" in ask_for(DocsSectionRequest("harbour", "tides.rst")).content
-    with pytest.raises(NotFound, match="section"):
+    with pytest.raises(NotFound, match="Did you mean 'Fees'"):
+        ask_for(DocsSectionRequest("harbour", "pilots.md", "fess"))
+    with pytest.raises(NotFound, match=r"`codeinfo docs outline harbour pilots\.md` shows its headings"):
         ask_for(DocsSectionRequest("harbour", "pilots.md", "xyzzy"))
 
 

@@ -315,7 +315,7 @@ def test_a_folder_that_is_not_allowed_is_refused_in_words(page: Page) -> None:
     page.goto("/ui/projects")
     page.get_by_label("Folder to add").fill("/etc")
     page.get_by_role("button", name="Add").click()
-    expect(page.get_by_role("alert")).to_contain_text("not below an allowed folder")
+    expect(page.get_by_role("alert")).to_contain_text("Start the server with --allow DIR")
     expect(page.get_by_label("Folder to add")).to_have_value("/etc")  # to be corrected, not typed again
     page.goto("/ui/agents?agent=nobody")
     expect(page.get_by_role("alert")).to_contain_text("There is no agent nobody")

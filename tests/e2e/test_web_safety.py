@@ -280,7 +280,7 @@ def test_a_chosen_token_is_long_and_its_file_private(tmp_path: Path) -> None:
         chosen.chmod(mode)
         with pytest.raises(UsageError, match=words):
             read_token_file(chosen)
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="nothing cannot be read: No such file or directory"):
         read_token_file(tmp_path / "nothing")
     chosen.chmod(0o600)
     assert read_token_file(chosen) == "x" * 20

@@ -33,6 +33,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
+from codeinfo.globs import similar_paths
 from codeinfo.model import CRUMB, Hit, NextStep, Quality, Skip, to_run
 from codeinfo.models import Models
 from codeinfo.operations import documents as ops
@@ -306,29 +307,31 @@ def headings(store: SqliteStore, path: str) -> list[ops.OutlineEntry]:
     ]
 
 
-def _document(store: SqliteStore, name: str) -> str:
+def _document(store: SqliteStore, name: str, collection: str) -> str:
     paths = [path for path, row in store.manifest().items() if row.language]
     if name in paths:
         return name
     ends = [path for path in paths if path.endswith(f"/{name}")]
     if len(ends) == 1:
         return ends[0]
-    near = ends or difflib.get_close_matches(name, paths, n=3, cutoff=0.4)
-    listed = NextStep(to_run("docs list", "COLLECTION"), " shows them")
+    near = ends or similar_paths(name, paths)
+    listed = NextStep(to_run("docs list", collection), " shows them")
     hint = f"Did you mean {', '.join(near[:3])}?" if near else listed
     raise NotFound(f"there is no document {name!r}", hint)
 
 
-def _find_section(title: str, entries: list[ops.OutlineEntry]) -> ops.OutlineEntry:
+def _find_section(request: ops.DocsSectionRequest, entries: list[ops.OutlineEntry]) -> ops.OutlineEntry:
     """By its full title, otherwise by part of it; the first match in the document."""
+    title = request.section
     key = title.strip().lstrip("#").strip().lower()
     for fits in (str.__eq__, str.startswith, str.__contains__):
         for entry in entries:
             if fits(entry.title.lower(), key):
                 return entry
-    near = difflib.get_close_matches(key, [entry.title.lower() for entry in entries], n=3, cutoff=0.3)
-    hint = f"Did you mean {', '.join(near)}?" if near else NextStep(to_run("docs outline"), " shows its headings")
-    raise NotFound(f"there is no section {title!r}", hint)
+    titles = {entry.title.lower(): entry.title for entry in entries}
+    near = [repr(titles[name]) for name in difflib.get_close_matches(key, titles)]
+    outline = NextStep(to_run("docs outline", request.collection, request.document), " shows its headings")
+    raise NotFound(f"there is no section {title!r}", f"Did you mean {', '.join(near)}?" if near else outline)
 
 
 def _edges(store: SqliteStore) -> set[tuple[str, str]]:
@@ -625,7 +628,7 @@ class DocumentOperations:
         lines = document_lines(store, path)
         first, last, title = 1, len(lines), path
         if request.section:
-            entry = _find_section(request.section, headings(store, path))
+            entry = _find_section(request, headings(store, path))
             first, last, title = entry.start_line, entry.end_line, entry.title
         content = "\n".join(lines[first - 1 : last]).strip("\n")
         return ops.DocsSectionResponse(_collection_of(index), path, title, content, first, last)
@@ -660,7 +663,7 @@ class DocumentOperations:
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self.index_of(collection)
         store, notes = self._indexes.open(index)
-        return index, store, _document(store, request.document), notes
+        return index, store, _document(store, request.document, request.collection), notes
 
 
 # --- writing and syncing ---------------------------------------------------------------------------------------------

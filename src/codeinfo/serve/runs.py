@@ -337,8 +337,8 @@ class State(Struct):
         except (OSError, RuntimeError, ValueError):
             raise NotFound(f"there is no folder {path!r}", "Choose an existing one") from None
         if not any(folder.is_relative_to(root) for root in self.allowed):
-            shown = ", ".join(map(str, self.allowed))
-            raise CodeInfoError(f"{path} is not below an allowed folder", f"Allowed: {shown}", code="FOLDER_REFUSED")
+            step = f"Allowed: {', '.join(map(str, self.allowed))}. Start the server with `--allow DIR` to add another"
+            raise CodeInfoError(f"{path} is not below an allowed folder", step, code="FOLDER_REFUSED")
         if not folder.is_dir():
             raise NotFound(f"there is no folder {path!r}", "Choose an existing one")
         return folder
