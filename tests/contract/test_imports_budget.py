@@ -71,6 +71,7 @@ def test_an_index_without_changes_needs_no_arrays(codeinfo: Any, tmp_path: Path)
     time.sleep(0.2)  # a file younger than a tenth of a second is looked at again
     assert codeinfo("index", cwd=tmp_path).returncode == 0
     assert not modules_of("index", "--json", cwd=tmp_path) & {"numpy", "tree_sitter"}
+    assert not modules_of("projects", "--json", cwd=tmp_path) & {"numpy", "tree_sitter"}
 
 
 def test_an_edit_in_a_repository_needs_no_knowledge_of_projects(codeinfo: Any, tmp_path: Path) -> None:

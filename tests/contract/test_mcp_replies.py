@@ -241,7 +241,7 @@ def test_a_repository_that_is_being_built_is_not_searched(service: Service, tmp_
     with service.lease.use() as engine:
         building = threading.Thread(target=call, args=(service, "refresh_index"), kwargs={"project": str(large)})
         building.start()
-        while engine.index_progress(large) is None or not engine.searches.projects().projects:
+        while engine.index_progress(large) is None or not engine.indexes.projects().projects:
             assert building.is_alive()
         assert code_of(service, "VectorSearch", query="work", repository="large")[0] in (404, 409)
         assert code_of(service, "reingest_repository", sourceId="large")[0] in (404, 429)
@@ -292,7 +292,15 @@ def test_a_wrong_argument_is_named_with_what_it_must_be(
 
 def test_a_whole_number_may_have_a_decimal_point(service: Service) -> None:
     call(service, "refresh_index")
-    assert len(call(service, "search_codebase", query="work", limit=1.0)["results"]) == 1
+    assert len(call(service, "search_codebase", query="headers", limit=1.0)["results"]) == 1
+
+
+def test_tools_that_only_read_this_machine_are_no_open_world() -> None:
+    tools = {tool.name: describe_tool(tool) for tool in choose_tools(["all"])}
+    opened = {name for name, tool in tools.items() if tool["annotations"]["openWorldHint"]}
+    assert {"codebase_question", "run_agent_instruction", "providers", "docs_add"} <= opened
+    assert not {name for name in opened if name.startswith("conversations")}
+    assert not [name for name, tool in tools.items() if "--" in tool["description"]], "options of the command line"
 
 
 def test_the_ast_tools_answer_in_camel_case(service: Service) -> None:

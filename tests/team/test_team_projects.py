@@ -155,7 +155,7 @@ def test_every_name_of_a_project_leads_to_it(repository: Repository, engine: Mak
     for name in (IDENTITY, f"//{IDENTITY}", f"https://{IDENTITY}.git", f"{IDENTITY}/bank"):
         found = server.search(SearchRequest("deposit", (name,)))
         assert found.hits[0].root == f"//{IDENTITY}"
-    (listed,) = server.searches.projects().projects
+    (listed,) = server.indexes.projects().projects
     assert (listed.root, listed.files, listed.state) == (f"//{IDENTITY}", 6, "ready")
     (status,) = server.status(StatusRequest((IDENTITY,))).indexes
     assert (status.state, status.files, status.added, status.removed) == ("ready", 6, 0, 0)
@@ -437,7 +437,7 @@ def test_a_caller_searches_what_they_may_see(two_projects: str, engine: MakeEngi
         found = server.search(SearchRequest("check amount", all_projects=True))
         assert {hit.root for hit in found.hits} == {f"//{two_projects}"}
         assert "1 project was searched completely" in found.notes
-        assert [project.root for project in server.searches.projects().projects] == [f"//{two_projects}"]
+        assert [project.root for project in server.indexes.projects().projects] == [f"//{two_projects}"]
         unknown = {}
         for name in (IDENTITY, "git.example/team/none", str(Path.cwd())):
             with pytest.raises(NotFound) as refused:

@@ -71,7 +71,7 @@ def test_a_folder_without_a_path_means_all_of_its_repository(
     assert engine.code.map(MapRequest()).files == len(FILES)
     assert engine.status(StatusRequest()).indexes[0].root == str(repository)
     assert engine.why(WhyRequest("one.py")).path == "lib/one.py"
-    assert [project.root for project in engine.searches.projects().projects] == [str(repository)]
+    assert [project.root for project in engine.indexes.projects().projects] == [str(repository)]
 
 
 def test_a_path_narrows_what_is_shown(repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

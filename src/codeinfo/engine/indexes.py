@@ -14,13 +14,22 @@ from msgspec import Struct
 from codeinfo.config import Config
 from codeinfo.engine.index_manager import Fresh, IndexManager, is_complete, recipe_of, team_cache
 from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
-from codeinfo.errors import Busy, CodeInfoError, NotFound, OutOfSpace, StoreUnavailable, UsageError, requires
+from codeinfo.errors import (
+    Busy,
+    CodeInfoError,
+    IndexDamaged,
+    NotFound,
+    OutOfSpace,
+    StoreUnavailable,
+    UsageError,
+    requires,
+)
 from codeinfo.files import refusal, resolve_existing, resolve_root
 from codeinfo.globs import lies_below
 from codeinfo.model import INDEXING, NextStep, Note, shown_root, to_run
 from codeinfo.models import Models
 from codeinfo.operations.base import Progress, ProgressSink
-from codeinfo.operations.clients import Project
+from codeinfo.operations.clients import Project, ProjectsResult
 from codeinfo.sources.git import commit_of, is_address, is_repository, names_repository, work_tree_of
 from codeinfo.sources.walk import RevisionFiles
 from codeinfo.store.database import REVISION
@@ -340,9 +349,23 @@ class Indexes:
         """The folders with an index here that the caller may see: none in a team's server."""
         return [] if self._user() is not None else indexed_roots(self.cache)
 
-    def team_projects(self) -> list[Project]:
-        """The team's projects that the caller may see."""
-        return self.trees.projects(self._user()) if self.team is not None else []
+    def projects(self) -> ProjectsResult:
+        """The projects with an index, and the team's that the caller may see."""
+        of_team = self.trees.projects(self._user()) if self.team is not None else ()
+        return ProjectsResult((*map(self._project, self.roots()), *of_team))
+
+    def _project(self, root: Path) -> Project:
+        try:
+            store = self.of(root).live_store()
+        except CodeInfoError as error:
+            state = "damaged" if isinstance(error, IndexDamaged) else "gone"
+            return Project(root.name, str(root), 0, 0, "", "", state)
+        if store is None:
+            return Project(root.name, str(root), 0, 0, "", "", "building")
+        meta, counts = store.meta(), store.counts()
+        state = "ready" if is_complete(store) else "building"
+        model, when = meta.get("model_id", ""), meta.get("indexed_at", "")
+        return Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
 
     def locate(self, path: str | Path) -> str:
         """The root of a path's project: the nearest folder upwards that `of` was called for, has an index or is a

@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 import numpy as np
 from msgspec import Struct
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from codeinfo.cache import group_by_key
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage
 from codeinfo.engine.indexes import Indexes, Opened, Place
-from codeinfo.errors import CodeInfoError, IndexDamaged, NotFound, ProviderError, UsageError
+from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.files import resolve_links
 from codeinfo.globs import lies_below, match_globs, similar_paths
 from codeinfo.languages import language_named
@@ -144,10 +143,6 @@ class SearchOperations:
         )
         matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
         return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
-
-    def projects(self) -> clients.ProjectsResult:
-        projects = [_project(self._indexes, root) for root in self._indexes.roots()]
-        return clients.ProjectsResult((*projects, *self._indexes.team_projects()))
 
 
 def _by_project(result: SearchResult) -> list[str]:
@@ -433,21 +428,6 @@ def _chunk_text(hit: Hit, view: Snapshot) -> str:
 
 CANDIDATES = 60  # rows considered before the policy, which drops some: a list is short only when there is nothing more
 MAX_LIMIT = 20
-
-
-def _project(indexes: Indexes, root: Path) -> clients.Project:
-    try:
-        index = indexes.of(root)
-        store = index.live_store()
-    except CodeInfoError as error:
-        state = "damaged" if isinstance(error, IndexDamaged) else "gone"
-        return clients.Project(root.name, str(root), 0, 0, "", "", state)
-    if store is None:
-        return clients.Project(root.name, str(root), 0, 0, "", "", "building")
-    meta, counts = store.meta(), store.counts()
-    state = "ready" if is_complete(store) else "building"
-    model, when = meta.get("model_id", ""), meta.get("indexed_at", "")
-    return clients.Project(root.name, str(root), counts.files, counts.chunks, model, when, state)
 
 
 def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:

@@ -76,7 +76,7 @@ class ProjectsResult(Struct, frozen=True):
     projects: tuple[Project, ...]
 
 
-_operation("projects", ProjectsResult, "searches.projects", "List the projects that are indexed.", section="The index")(
+_operation("projects", ProjectsResult, "indexes.projects", "List the projects that are indexed.", section="The index")(
     EmptyRequest
 )
 

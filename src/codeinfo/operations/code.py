@@ -409,7 +409,7 @@ class UnusedReport(Struct, frozen=True):
 class UnusedRequest(Struct, frozen=True):
     """Find exported definitions that nothing uses.
 
-    Those that only their own file uses are counted; `--own-file` lists them too.
+    Those that only their own file uses are counted, and listed on request.
     """
 
     path: Folder = ""

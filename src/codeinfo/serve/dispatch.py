@@ -331,10 +331,10 @@ class Projects(Struct):
     def known(self) -> tuple[Project, ...]:
         if request_user() is not None:  # each caller knows different ones
             with self._lease.use() as engine:
-                return engine.searches.projects().projects
+                return engine.indexes.projects().projects
         if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
             with self._lease.use() as engine:
-                self._known = engine.searches.projects().projects
+                self._known = engine.indexes.projects().projects
             self._read = time.monotonic()
         return self._known
 

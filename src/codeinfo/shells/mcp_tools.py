@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Asked = TypeVar("Asked", bound=Struct)
 PROJECT_INPUT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 EXPLORED = ("defs", "refs", "calls", "imports", "impact")  # of one name or file: `explore` shows this as well
+OPEN_WORLD = ("ask", "docs ask", "agents run", "providers", "docs add", "docs sync")  # ask endpoints, or fetch
 CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 
 
@@ -152,7 +153,7 @@ def plain_tool(operation: Operation) -> Tool:
         description=" ".join(part for part in (operation.summary, operation.help) if part),
         inputs=inputs,
         project=PROJECT_INPUT if folder else None,
-        open_world=operation.group == "answers" or operation.name in ("docs add", "docs sync"),
+        open_world=operation.name in OPEN_WORLD,
     )
 
 
@@ -179,7 +180,7 @@ class Reingest(Struct, frozen=True):
 def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexResponse:
     """Only a repository that is indexed, and not being indexed right now."""
     source = request.source
-    projects = engine.searches.projects().projects
+    projects = engine.indexes.projects().projects
     root = next((project.root for project in projects if source in (project.name, project.root)), "")
     if not root:
         names = ", ".join(project.name for project in projects) or "none"
