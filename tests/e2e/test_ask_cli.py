@@ -332,6 +332,12 @@ def test_an_instruction_is_not_a_word_of_the_question(plain: Any, tree: Path) ->
     assert "def transfer(self, other, amount):" in done.stdout
 
 
+def test_sources_and_notes_of_each_step_follow_it(plain: Any, tree: Path) -> None:
+    done = plain("agents", "run", "explainer", "transfer", "--command", "risks", cwd=tree)
+    marks = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("## ", "note: "))]
+    assert marks == ["##", "note:", "##", "note:"], done.stdout
+
+
 def test_searches_of_answers_log_their_score_source(tree: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO", logger="codeinfo")
     with ScriptedServer(script) as server:
@@ -405,7 +411,8 @@ def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
 
 def test_conversations_from_the_command_line(plain: Any, tree: Path) -> None:
     identity = json.loads(plain("ask", QUESTION, "--json", cwd=tree).stdout)["conversation_id"]
-    assert QUESTION in plain("conversations", "show", identity[:8], cwd=tree).stdout
+    shown = plain("conversations", "show", identity[:8], cwd=tree).stdout
+    assert shown.count(QUESTION) == 2, "as the title and as what was asked"
     assert identity in plain("conversations", "search", "transfer", cwd=tree).stdout
     assert plain("conversations", "export", identity, cwd=tree).stdout.startswith(f"# {QUESTION}\n")
     assert "  1 question  " in plain("conversations", "list", cwd=tree).stdout

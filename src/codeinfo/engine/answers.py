@@ -466,6 +466,7 @@ class AnswerOperations:
             cited = tuple(lookup.locate(citation) for citation in reply.citations)
             reply = replace(reply, conversation_id=identity, provider=chosen.provider, notes=notes, citations=cited)
             self._store_reply(turn, reply)
+        listener.answer(reply)
         return reply
 
     def _reply(

@@ -88,14 +88,15 @@ def _ignore(*_: object) -> None:
 
 class Listener(Struct, frozen=True):
     """The client that waits for a result: its kind, which conversations record, and callbacks for indexing progress,
-    the steps of an answer (stage and detail) and its text as it is written. `follow` passes a chat model's stream
-    on, and may close it."""
+    the steps of an answer (stage and detail), its text as it is written, and the answer. `follow` passes a chat
+    model's stream on, and may close it."""
 
     source: str = "CLI"
     progress: ProgressSink = None
     step: Callable[[str, str], None] = _ignore
     text: Callable[[str], None] = _ignore
     follow: Callable[[Iterator[Any]], Iterator[Any]] = lambda stream: stream
+    answer: Callable[[Any], None] = _ignore
 
 
 _READ_INDEX = ("search", "code", "knowledge")  # groups

@@ -28,7 +28,7 @@ from codeinfo.config import Config, refuses_colour
 from codeinfo.errors import CodeInfoError, Interrupted, UsageError, requires
 from codeinfo.model import dumps
 from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
-from codeinfo.operations.answers import AgentRunRequest, AskRequest, ChatRequest
+from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ChatRequest
 from codeinfo.operations.base import FILE, PROJECT, Listener, field_naming
 from codeinfo.operations.documents import AnyQuestion, DocsAskRequest
 from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, strip_quotes
@@ -96,10 +96,13 @@ def ask(engine: Engine, request: AnyQuestion, out: Output) -> None:
     from codeinfo.shells.render_answers import Prose, write_continuation, write_sources
 
     with show_progress(sys.stderr) as sink, Prose(out) as prose:
-        listener = Listener(progress=sink, step=_after(sink, _show_step), text=_after(sink, prose.write))
-        written = engine.answers.answer(request, listener)
-    for answer in written:
-        write_sources(answer, out, trace=request.trace)
+
+        def finish(answer: Answer) -> None:
+            prose.end()
+            write_sources(answer, out, trace=request.trace)
+
+        text, step, answer = (_after(sink, write) for write in (prose.write, _show_step, finish))
+        written = engine.answers.answer(request, Listener(progress=sink, step=step, text=text, answer=answer))
     write_continuation(written[-1].conversation_id, out)
 
 
@@ -134,7 +137,7 @@ def chat(engine: Engine, request: ChatRequest, out: Output) -> None:
 def _after(line: ProgressLine | None, write: Callable[..., None]) -> Callable[..., None]:
     """`write`, with the progress line removed first."""
 
-    def write_alone(*values: str) -> None:
+    def write_alone(*values: Any) -> None:
         if line is not None:
             line.stop()
         write(*values)

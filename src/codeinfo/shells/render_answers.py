@@ -45,8 +45,11 @@ class Prose:
     def __enter__(self) -> Prose:
         return self
 
-    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
-        if self._line or not (self._fence or error):
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        if self._line:
             self._end_line()
         self._write_code()
 
@@ -200,7 +203,7 @@ def _row(talk: answers.Conversation) -> tuple[Span, ...]:
 @render.register
 def _detail(detail: answers.ConversationDetail, out: Output) -> None:
     out.line((detail.conversation.title, "bold"))
-    out.table([_row(detail.conversation)], indent=0)
+    out.table([_row(detail.conversation)[:-1]], indent=0)
     for turn in detail.turns:
         out.line()
         if turn.role == "user":
