@@ -1428,7 +1428,15 @@ def test_a_map_says_what_it_cannot_show(tmp_path: Path) -> None:
     root = written(tmp_path, {"lib/a.jl": "struct A end\n", "lib/b.jl": 'include("a.jl")\n', "run.py": "x = 1\n"})
     with opened(root) as engine:
         notes = engine.code.map(MapRequest(str(root))).notes
-    assert notes[0] == "julia has no syntax tree here: its imports and types are not in this map"
+        assert notes[0] == "julia has no syntax tree here: its imports and types are not in this map"
+        assert engine.code.cycles(CyclesRequest(str(root))).notes == ("imports of julia are not read",)
+        assert engine.code.imports(ImportsRequest("lib/b.jl", root=str(root))).notes == (
+            "imports of julia are not read",
+        )
+        assert not engine.code.imports(ImportsRequest("run.py", root=str(root))).notes
+        unused = engine.code.unused(UnusedRequest(str(root)))
+        assert "julia has no syntax tree here: its definitions are not looked at" in unused.notes
+        assert not unused.is_complete
 
 
 def test_no_area_has_more_than_a_quarter_of_the_files(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import SymbolId, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
-from codeinfo.graph.survey import area_files, code_map, public_files
+from codeinfo.graph.survey import area_files, code_map, public_files, unread_language
 from codeinfo.knowledge.card import deprecation, file_context, gathering_file
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
@@ -221,6 +221,10 @@ class CodeOperations:
         generated = _generated_files(store)
         with self.open(place.index, store) as index:
             report = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
+            unread = unread_language(part_of(index.graph, place.below))
+        if unread:
+            note = f"{unread} has no syntax tree here: its definitions are not looked at"
+            report = replace(report, is_complete=False, notes=(*report.notes, note))
         if contents.exact or not generated:
             return report
         note = f"{len(generated):,} generated files are not in the team's store: what only they use is listed here too"
@@ -229,11 +233,14 @@ class CodeOperations:
     def imports(self, request: ops.ImportsRequest, progress: ProgressSink = None) -> ops.ModuleImports:
         with self._open(request, progress) as (index, path):
             _check_indexed(index, path)
-            return module_imports(index, path, request)
+            report, file = module_imports(index, path, request), index.graph.files[path]
+        is_read = file.rules.imports.resolver is not None or file.rules.kind is not FileKind.CODE
+        return report if is_read else replace(report, notes=(f"imports of {file.language} are not read",))
 
     def cycles(self, request: ops.CyclesRequest, progress: ProgressSink = None) -> ops.CycleReport:
         with self._open(request, progress) as (index, below):
-            return cycle_report(index.graph, request, below)
+            report, unread = cycle_report(index.graph, request, below), unread_language(part_of(index.graph, below))
+        return replace(report, notes=(f"imports of {unread} are not read",)) if unread else report
 
     def impact(self, request: ops.ImpactRequest, progress: ProgressSink = None) -> ops.ImpactReport:
         with self._open(request, progress) as (index, path):

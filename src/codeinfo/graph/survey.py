@@ -48,17 +48,12 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     graph, root = part_of(index.graph, below), index.root / below
     cut = _cut(graph, request)
     external, unresolved = graph.loose
-    languages = Counter(
-        file.language
-        for file in graph.files.values()
-        if file.kind in ("code", "tests") and file.rules.kind is FileKind.CODE
-    )
-    unread = [language for language, _ in languages.most_common(1) if get_language(language).syntax is None]
+    unread = unread_language(graph)
     return CodeMap(
         root=str(root),
         files=len(graph.files),
         edges=len(graph.edges),
-        languages=dict(languages.most_common()),
+        languages=dict(_count_languages(graph).most_common()),
         entry_points=tuple(_file(graph, path) for path in entry_points(index, graph, request.limit)),
         hubs=tuple(_file(graph, path) for path in hubs(graph, request.limit)),
         areas=tuple(area for area, _ in cut),
@@ -68,8 +63,19 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
         external=external,
         unresolved=unresolved,
         picture=_picture(root.name, graph, cut, request.format),
-        notes=tuple(f"{one} has no syntax tree here: its imports and types are not in this map" for one in unread),
+        notes=(f"{unread} has no syntax tree here: its imports and types are not in this map",) if unread else (),
     )
+
+
+def unread_language(graph: Graph) -> str:
+    """The language of most of the code if it has no syntax tree, "" otherwise: its definitions and uses are unknown."""
+    most = _count_languages(graph).most_common(1)
+    return next((language for language, _ in most if get_language(language).syntax is None), "")
+
+
+def _count_languages(graph: Graph) -> Counter[str]:
+    code = (file for file in graph.files.values() if file.kind in ("code", "tests"))
+    return Counter(file.language for file in code if file.rules.kind is FileKind.CODE)
 
 
 def _cut(graph: Graph, request: MapRequest) -> list[tuple[MapArea, list[str]]]:

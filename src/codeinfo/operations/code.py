@@ -221,6 +221,7 @@ class ModuleImports(Struct, frozen=True):
     tests: tuple[str, ...]
     centrality: float
     is_complete: bool
+    notes: tuple[str, ...] = ()
 
 
 @_operation("imports", ModuleImports, "code.imports")
@@ -310,6 +311,7 @@ class CycleReport(Struct, frozen=True):
     is_complete: bool
     lazy: int = 0  # more cycles, closed by an import inside of a function
     types: int = 0  # more cycles, closed by an import that only a compiler or type checker reads
+    notes: tuple[str, ...] = ()
 
 
 @_operation("cycles", CycleReport, "code.cycles")

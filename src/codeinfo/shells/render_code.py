@@ -98,8 +98,8 @@ def _exploration(result: code.Exploration, out: Output) -> None:
     if result.code:
         out.numbered_code(result.code, result.definitions[0].path, result.code_line)
     if is_file or len(result.definitions) > 1:
-        out.line(("defines" if is_file else "definitions", "bold"))
-        out.table([_definition(symbol, out) for symbol in result.definitions])
+        rows = [_definition(symbol, out) for symbol in result.definitions]
+        out.table(rows, title="defines" if is_file else "definitions")
     section("imported by" if is_file else "used by", tuple(map(out.near, result.callers)), out)
     section("imports" if is_file else "uses", tuple(map(out.near, result.callees)), out)
     section("tests", tuple(map(out.near, result.tests)), out)
