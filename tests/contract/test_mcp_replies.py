@@ -279,6 +279,7 @@ def test_names_that_other_servers_give_arguments(service: Service) -> None:
         ({"query": "work", "filters": []}, "filters must be an object"),
         ({"query": "work", "filters": {"globs": [1]}}, "filters.globs must be a list of strings"),
         ({"query": "work", "filters": {"kinds": ["web"]}}, "filters.kinds cannot be 'web'. One of: code, docs"),
+        ({"query": "a\0b"}, "query contains a NUL. Send plain text"),
         ({"limit": 3}, "query is required. A question"),
     ],
 )

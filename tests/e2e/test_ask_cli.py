@@ -332,6 +332,11 @@ def test_an_instruction_is_not_a_word_of_the_question(plain: Any, tree: Path) ->
     assert "def transfer(self, other, amount):" in done.stdout
 
 
+def test_an_agent_without_an_instruction_is_told_what_is_missing(plain: Any, tree: Path) -> None:
+    done = plain("agents", "run", "explainer", cwd=tree)
+    assert (done.returncode, "the instruction is empty" in done.stderr) == (2, True)
+
+
 def test_sources_and_notes_of_each_step_follow_it(plain: Any, tree: Path) -> None:
     done = plain("agents", "run", "explainer", "transfer", "--command", "risks", cwd=tree)
     marks = [line.split()[0] for line in done.stdout.splitlines() if line.startswith(("## ", "note: "))]

@@ -161,6 +161,14 @@ class Profile(_Config, frozen=True, kw_only=True):
     location: Path
     commands: tuple[Command, ...] = ()
 
+    def instructions(self, instruction: str, command: str) -> tuple[str, ...]:
+        """What it is asked, one after another: the steps of a command, or the instruction itself."""
+        if command:
+            return self.command(command).instructions(instruction)
+        if not instruction.strip():
+            raise UsageError("the instruction is empty", "Say what the agent should do")
+        return (instruction,)
+
     def command(self, name: str) -> Command:
         for command in self.commands:
             if command.name == name:

@@ -604,9 +604,7 @@ class AnswerOperations:
         folder = Path(request.working_folder)
         if not os.path.isdir(folder):
             raise UsageError(f"{folder} is not a folder", "Give the folder that the agent should work on")
-        instructions: Sequence[str] = (request.instruction,)
-        if request.command:
-            instructions = profile.command(request.command).instructions(request.instruction)
+        instructions = profile.instructions(request.instruction, request.command)
         answers: list[ops.Answer] = []
         conversation = request.conversation
         for instruction in instructions:

@@ -189,12 +189,15 @@ def _check_value(item: Input, value: Any, name: str, *, as_text: bool) -> Any:
         if item.choices and element not in item.choices:
             raise UsageError(f"{name} cannot be {element!r}", f"One of: {', '.join(item.choices)}")
         if isinstance(element, str):
-            check_length(element, name)
+            check_text(element, name)
     return converted
 
 
-def check_length(text: str, name: str) -> str:
-    """Return the text; raise UsageError if it is too long for HTTP and MCP."""
+def check_text(text: str, name: str) -> str:
+    """Return the text; raise UsageError if it is too long for HTTP and MCP, or has a NUL, which databases and file
+    systems reject."""
+    if "\0" in text:
+        raise UsageError(f"{name} contains a NUL", "Send plain text")
     if len(text) > MAX_TEXT_CHARS:
         step = f"Send at most {MAX_TEXT_CHARS:,}: its most important part"
         raise UsageError(f"{name} has {len(text):,} characters", step)

@@ -178,7 +178,7 @@ def command(operation: Operation) -> click.Command:
     fields = inputs_of(operation.request)
     described = [f"{_argument_name(item)}: {item.help}" for item in fields if item.argument]
     params = [_parameter(item) for item in fields]
-    if field_naming(PROJECT, operation.request) in PLACES:
+    if field_naming(PROJECT, operation.request) in PLACES and not operation.name.startswith("docs "):
         params.append(click.Option(["--root", "exact"], type=click.Path(), metavar="DIR", help=ROOT_HELP))
     if operation.request is SearchRequest:
         params += [_parameter(item) for item in inputs_of(GrepRequest) if item.name in EXACTLY]

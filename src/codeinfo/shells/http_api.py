@@ -31,7 +31,17 @@ from codeinfo.operations.base import PROJECT, field_naming, rename_inputs
 from codeinfo.operations.clients import CONTRACT_NAMES, IngestRun, IngestStatus, ProjectsResult, VectorSearchResult
 from codeinfo.operations.documents import AnyQuestion
 from codeinfo.operations.search import ClearReport, DoctorRequest
-from codeinfo.serve.dispatch import Call, Schema, Values, check, fault, input_schema, property_schema, reflects_schema
+from codeinfo.serve.dispatch import (
+    Call,
+    Schema,
+    Values,
+    check,
+    check_text,
+    fault,
+    input_schema,
+    property_schema,
+    reflects_schema,
+)
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, TEAM_OPERATIONS, WRITE, hide_places, hide_setup
 
@@ -92,9 +102,9 @@ class Api(Struct, frozen=True):
         else:
             names = {item.name for item in self.inputs}
             given = {name: value for name, value in request.query_params.items() if name in names}
-            check_text(given)
             values = check(self.inputs, given, as_text=True)
-        check_text(request.path_params)
+        for name, text in request.path_params.items():
+            check_text(text, name)
         defaults = {item.name: item.default for item in self.inputs if item.default is not None}
         return defaults | values | request.path_params
 
@@ -134,19 +144,9 @@ async def json_body(request: Request) -> Mapping[str, Any]:
     if kind != "application/json":
         raise UsageError("the body must be application/json", "Set Content-Type", code="MEDIA_TYPE")
     try:
-        value = json_decoder(dict[str, Any]).decode(await request.body() or b"{}")
-        check_text(value)
+        return json_decoder(dict[str, Any]).decode(await request.body() or b"{}")
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the body is not a JSON object: {error}", "Send one JSON object") from None
-    return value
-
-
-def check_text(value: object) -> None:
-    """Refuses lone surrogates and NULs, which file systems and databases reject."""
-    if isinstance(value, str) and ("\0" in value or any("\ud800" <= char <= "\udfff" for char in value)):
-        raise UsageError("a string contains a character that cannot be used", "Send plain Unicode text")
-    for part in (*value, *value.values()) if isinstance(value, dict) else value if isinstance(value, list) else ():
-        check_text(part)
 
 
 # --- errors --------------------------------------------------------------------------------------------------------
@@ -321,11 +321,15 @@ def _renamed_route(
     inputs = tuple(item for item in arguments.values() if f"{{{item.name}}}" not in path)
 
     def perform(state: State, values: Values, call: Call) -> Any:
-        request_fields = {field: values[item.name] for field, item in arguments.items() if item.name in values}
-        return shape(state.dispatcher.perform(operation, request_fields, call)[0])
+        return shape(state.dispatcher.perform(operation, fields_of(arguments, values), call)[0])
 
     shown = {"description": operation.help, "tag": "contract", **more}
     return Api(method, path, operation.summary, perform, inputs, operation=name, **shown)
+
+
+def fields_of(arguments: Mapping[str, Input], values: Values) -> Values:
+    """The fields of a request by the values of its arguments."""
+    return {field: values[item.name] for field, item in arguments.items() if item.name in values}
 
 
 @_contract("GET", "/health", "Whether the server works, and what `doctor` says.", reserved=True)
@@ -449,21 +453,17 @@ async def _queue_text(state: State) -> str:
 
 # --- chat and agents -----------------------------------------------------------------------------------------------
 
-_PROVIDER = Input("provider", "Ask this server, by a name that /chat/models shows.")
-_MODEL = Input("model", "Ask this model.")
-_CONVERSATION = Input("conversationId", "Continue this conversation.")
+_QUESTION_NAMES = {"question": ("message",), "paths": ("projects",), "conversation": ("conversationId",)}
 _STREAM = Input("stream", "Events as they come; otherwise the whole answer at its end.", "bool", True)
-CHAT_INPUTS = (
-    Input("message", "The question, in plain words.", required=True),
-    Input("projects", "Ask about these projects, by name or folder.", "tuple[str, ...]"),
-    _CONVERSATION, _PROVIDER, _MODEL, _STREAM,
-)  # fmt: skip
-AGENT_INPUTS = (
-    Input("instruction", "What it should do; a command may need none."),
-    Input("command", "Run this command's steps."),
-    Input("working_folder", "The project it works on: its name or folder."),
-    _CONVERSATION, _PROVIDER, _MODEL, _STREAM,
-)  # fmt: skip
+
+
+def _arguments_of(request: type) -> dict[str, Input]:
+    shown = (item for item in inputs_of(request) if item.name not in ("agent", "trace"))
+    return rename_inputs(shown, _QUESTION_NAMES)
+
+
+CHAT, AGENT = map(_arguments_of, (answers.AskRequest, answers.AgentRunRequest))  # by the fields of the requests
+CHAT_INPUTS, AGENT_INPUTS = (*CHAT.values(), _STREAM), (*AGENT.values(), _STREAM)
 
 
 def ask_request(state: State, values: Values) -> answers.AskRequest:
@@ -471,25 +471,13 @@ def ask_request(state: State, values: Values) -> answers.AskRequest:
         raise UsageError("the question is empty", "Ask something")
     if values.get("conversationId"):
         state.engine.conversations.show(answers.ConversationRequest(values["conversationId"]))
-    roots = tuple(state.projects.root_of(name) for name in values.get("projects") or ("",))
-    return answers.AskRequest(values["message"], roots, **continuation(values))
+    return state.projects.place(answers.AskRequest(**fields_of(CHAT, values)))
 
 
 def agent_request(state: State, values: Values) -> answers.AgentRunRequest:
-    profile = state.engine.answers.agent(values["name"])
-    instruction, command = values.get("instruction", ""), values.get("command", "")
-    if command:
-        profile.command(command)
-    elif not instruction.strip():
-        raise UsageError("the instruction is empty", "Say what the agent should do")
-    root = state.projects.root_of(values.get("working_folder", ""))
-    return answers.AgentRunRequest(values["name"], instruction, root, command, **continuation(values))
-
-
-def continuation(values: Values) -> dict[str, Any]:
-    """The fields shared by all questions: which conversation to continue, and which model to use."""
-    names = {"conversation": "conversationId", "provider": "provider", "model": "model"}
-    return {field: values.get(name, "") for field, name in names.items()}
+    request = answers.AgentRunRequest(values["name"], **fields_of(AGENT, values))
+    state.engine.answers.agent(request.agent).instructions(request.instruction, request.command)
+    return state.projects.place(request)
 
 
 async def _reply(question: Callable[[State, Values], AnyQuestion], state: State, values: Values) -> Response:

@@ -24,7 +24,7 @@ from codeinfo.operations import documents as docs
 from codeinfo.operations.clients import IngestRun
 from codeinfo.operations.knowledge import MemoryListRequest, PatternsRequest
 from codeinfo.operations.search import PURPOSES, DoctorRequest, GrepRequest, SearchRequest, StatusRequest, strip_quotes
-from codeinfo.serve.dispatch import Values, check, check_length
+from codeinfo.serve.dispatch import Values, check, check_text
 from codeinfo.serve.runs import AnswerRun, State
 from codeinfo.serve.team import READ, WRITE, check_offered, request_user
 from codeinfo.shells import http_api
@@ -216,7 +216,7 @@ def _panel(visit: Visit) -> str:
 
 def _name(visit: Visit) -> str:
     """Where a clicked name is defined and used. In the file itself an inner definition comes first."""
-    root, name = visit.root, check_length(visit.field("name"), "the name")
+    root, name = visit.root, check_text(visit.field("name"), "the name")
     plain = name.rpartition("::")[2]
     try:
         uses = _uses(visit, root, name, USES_LISTED)
@@ -342,8 +342,9 @@ def _remove_collection(visit: Visit) -> str:
 def _documents_request(state: State, scope: str, values: Values) -> docs.DocsAskRequest:
     """A question to the collections that a conversation's scope names."""
     chosen = scope.removeprefix(docs.DOCUMENTS)
-    shared = {**http_api.continuation(values), "path": str(state.projects.here)}
-    return docs.DocsAskRequest(values["message"], (chosen,) if chosen else (), **shared)
+    fields = http_api.fields_of(http_api.CHAT, values) | {"path": str(state.projects.here)}
+    del fields["paths"]
+    return docs.DocsAskRequest(**fields, collections=(chosen,) if chosen else ())
 
 
 # --- projects ------------------------------------------------------------------------------------------------------
@@ -549,7 +550,7 @@ async def _start(request: Request) -> Response:
     """Start an answer; its events are at /chat/runs/ID/events, also for a page opened later."""
     state = http_api.state_of(request)
     given = dict(await http_api.json_body(request))
-    agent = str(given.pop("agent", ""))
+    agent = check_text(str(given.pop("agent", "")), "agent")
     run = await state.dispatcher.run(lambda call: _start_run(state, agent, given))
     return http_api.json_response({"runId": run.id, "conversationId": run.conversation}, 202)
 

@@ -42,7 +42,7 @@ from codeinfo.operations.code import CodeMap, MapArea
 from codeinfo.operations.knowledge import PatternHistory
 from codeinfo.operations.search import Match
 from codeinfo.search.policy import apply_policy
-from codeinfo.serve.dispatch import Call, Projects, check_length, file_within, property_schema
+from codeinfo.serve.dispatch import Call, Projects, check_text, file_within, property_schema
 from codeinfo.serve.runs import State
 from codeinfo.serve.team import current_user
 from codeinfo.settings import RetrievalSettings
@@ -485,7 +485,7 @@ class Visit(Struct):
 
     @property
     def query(self) -> str:
-        return check_length(self.field("q").strip(), "the query")
+        return check_text(self.field("q").strip(), "the query")
 
     @property
     def here(self) -> str:

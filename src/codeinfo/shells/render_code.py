@@ -74,7 +74,7 @@ def _references(result: code.ReferenceReport, out: Output) -> None:
     for file, usages in groupby(by_place, key=lambda usage: usage.file):
         out.line((out.near(file), "bold cyan"))
         for usage in usages:
-            edge = f" {usage.edge.lower():<15} "
+            edge = f" {usage.edge.lower().replace('_', ' '):<15} "
             preview = out.fit(usage.preview, 9 + len(edge))
             out.line((f"{usage.line:>7} ", "dim"), _PROOF[usage.confidence], (edge, "magenta"), preview)
     _more(len(result.usages), result.usage_count, out)
