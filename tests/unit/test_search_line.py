@@ -890,6 +890,19 @@ def test_tests_beside_the_code_come_after_it(tmp_path: Path) -> None:
         assert search("the limit of columns", symbol_kinds=("function",)).hits[0].symbol == "limit"
 
 
+def test_the_methods_of_a_small_class_are_found_by_their_kind(tmp_path: Path) -> None:
+    """It is one chunk, of the kind class."""
+    (tmp_path / "users.py").write_text(
+        "class UserService:\n    def login(self, name):\n        return name\n\n    def logout(self):\n        pass\n"
+    )
+    with Engine(Config.load({}, tmp_path)) as engine:
+        search = searcher(engine, tmp_path)
+        for kind, symbol in (("method", "UserService.login"), ("class", "UserService")):
+            (hit,) = search("login", symbol_kinds=(kind,)).hits
+            assert (hit.symbol, hit.symbol_kind) == (symbol, kind)
+        assert not search("login", symbol_kinds=("function",)).hits
+
+
 def test_test_blocks_come_after_the_code(tmp_path: Path) -> None:
     asserts = "\n".join(f"    try expectEqual(limit(columns), {number}); // limit of columns" for number in range(250))
     steps = "\n".join(f"    steps += {number};" for number in range(60))

@@ -643,7 +643,8 @@ def choose(
                 break
             dropped.append(_drop(root, best[0][0], "limit", f"score {item.score / highest:.3f}"))
             continue
-        shown = [entry for entry in best if entry[0].kind in options.symbol_kinds] if options.symbol_kinds else best
+        kinds = options.symbol_kinds
+        shown = [entry for entry in best if _has_kind(view, item.file, entry[0], kinds)] if kinds else best
         if not shown:
             dropped.append(_drop(root, best[0][0], "symbol_kind", f"it is a {best[0][0].kind}"))
             continue
@@ -651,9 +652,17 @@ def choose(
         if budget < SMALLEST_EXCERPT:
             dropped.append(_drop(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(query, view, item, finder, item.score / highest, shown, budget, root)
+        hit = _hit(query, view, item, finder, item.score / highest, shown, budget, root, kinds)
         hits.append(_explain(hit, item, query, evidence, view, options, w) if options.explain else hit)
     return hits, dropped
+
+
+def _has_kind(view: Snapshot, file: int, chunk: ChunkRow, kinds: frozenset[str]) -> bool:
+    """Whether a chunk is, or has, a definition of one of these kinds: a small class is one chunk with its methods."""
+    if chunk.kind in kinds:
+        return True
+    extents = view.extents(file, chunk.start_line, chunk.end_line)
+    return any(one.kind in kinds and one.start_line >= chunk.start_line for one in extents)
 
 
 ScoredChunk = tuple[ChunkRow, float | None]  # with its cosine
@@ -793,6 +802,7 @@ def _hit(
     best: list[tuple[ChunkRow, float | None]],
     budget: int,
     root: str,
+    kinds: frozenset[str],
 ) -> Hit:
     chunk, cosine = best[0]
     is_prose = chunk.file_kind == FileKind.DOCS
@@ -805,7 +815,10 @@ def _hit(
     shown = focus(chunk.text, telling, budget, prose=is_prose, at=at, head=head)
     symbol, kind = chunk.symbol, chunk.kind
     if is_code:
-        if answering := answering_definition(query, extents, chunk.start_line, chunk.text, shown, finder):
+        named = [one for one in extents if one.kind in kinds and one.start_line >= chunk.start_line]
+        if kinds and chunk.kind not in kinds:
+            symbol, kind = named[0].qualified, named[0].kind
+        if answering := answering_definition(query, named or extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
         symbol = "" if kind == "package" else _without_namespace(symbol, extents)
     return Hit(
