@@ -100,6 +100,7 @@ def test_all_that_is_indexed_here_is_one_search(tmp_path: Path, roots: dict[str,
             (hit.root, hit.path, hit.score) for hit in named.hits
         ]
         assert found.notes[0] == "2 projects were searched completely"
+        assert found.notes[1].startswith("results are from /")
         lines = engine.grep(GrepRequest("request", all_projects=True))
         assert {match.root for match in lines.matches} == set(some)
         with pytest.raises(UsageError, match="takes no paths"):

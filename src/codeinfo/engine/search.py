@@ -147,7 +147,8 @@ class SearchOperations:
 
 def _by_project(result: SearchResult) -> list[str]:
     counts = Counter(hit.root for hit in result.hits)
-    return [", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())] if counts else []
+    listed = ", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())
+    return [f"results are from {listed}"] if counts else []
 
 
 def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
