@@ -358,6 +358,20 @@ def test_common_js_modules_are_followed(tmp_path: Path) -> None:
         }
 
 
+def test_a_declaration_that_names_an_imported_type_is_no_import(tmp_path: Path) -> None:
+    sources = {
+        "user.ts": "export class User {}\n",
+        "app.ts": "import { User } from './user'\nexport function greet(user: User) {}\nlet last: User;\n",
+        "index.ts": "import { User } from './user'\nexport { User }\n",
+        "main.ts": "import {\n  User,\n} from './user'\nexport default User\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        usages = engine.code.references(RefsRequest("User", str(tmp_path))).usages
+    edges = {(use.file, use.line): use.edge for use in usages}
+    assert edges[("app.ts", 2)] == edges[("app.ts", 3)] == "REFERENCES_TYPE"
+    assert {edges[place] for place in (("app.ts", 1), ("index.ts", 1), ("main.ts", 2))} == {"IMPORTS"}
+
+
 def test_a_variable_that_stands_for_an_import_is_no_definition(tmp_path: Path) -> None:
     sources = COMMONJS | {
         "app.js": "const fs = require('fs'), { addTax } = require('./lib/tax'), log = require('log')('app');\n"

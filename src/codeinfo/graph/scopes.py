@@ -44,8 +44,11 @@ _OBJECT = re.compile(r"=\s*(?:Object\.freeze\(\s*)?\{\s*(?://.*)?$")  # `const c
 _ACCESSOR = re.compile(r"(?:get|set|is)([A-Z]\w*)")
 EXPORTED = "exports"  # what `module.exports` is bound to
 _DEFAULTS = {"default": ("default", EXPORTED), EXPORTED: (EXPORTED,)}  # the rows that say what a name stands for
-_IMPORT_WORDS = ("import", "from", "export", "use ", "using ", "require", "pub use", "#include")
-_LISTED = re.compile(r"[\s\w$,:*{}]+;?\s*")  # a line of names listed by an import
+_IMPORTING = re.compile(
+    r"\s*(?:(?:import|from|require\w*|#include)\b|(?:pub )?use |using |export(?: default| type)? *(?:[{*]|\w+;?$))"
+)
+# A line of names listed by an import, and no declaration.
+_LISTED = re.compile(r"(?!\s*(?:const|let|var)\s)[\s\w$,:*{}]+;?\s*")
 _IMPORT_CALL = re.compile(r"(?:await )?(?:require|import)\(")
 _NAMED_VALUE = re.compile(r"(?:[\w$.]+ = )*([^\W\d][\w$.]*)")
 
@@ -453,7 +456,7 @@ def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
     for written in unit.imports:
         whole = not written.names and use.line == written.line and use.name in last_names((written.module,))
         if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
-            if use.line == written.line or text.lstrip().startswith(_IMPORT_WORDS):
+            if use.line == written.line or _IMPORTING.match(text):
                 return written
             # A line continues an import's list of names if no definition starts before it.
             is_alone = text.strip(" \t,)};") in (use.name, written.alias) or (
