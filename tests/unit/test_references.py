@@ -271,6 +271,7 @@ def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> Non
         "ChangeLog": "The class Lost is new, and so is forgotten.\n",
         "pkgs/shop-9999.ebuild": "EAPI=7\nsrc_install() {\n  emake\n}\n",
         "web/instrumentation-client.ts": "export function onRouterTransitionStart() {}\n",
+        "kit/src/hooks.server.ts": "export function handle() {}\n",
         "shop/page.py": "def shown_in_page(): ...\n",
         "shop/page.html": "{{ shown_in_page }}\n",
         "README.md": "`Lost` and `forgotten` are described here.\n",

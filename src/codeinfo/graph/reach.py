@@ -55,13 +55,14 @@ ROUTE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:page|_?layout|route|index|\[[^/]+\])|pages/.+|app/routes/.+|routes/(?:.*/)?\+.+|middleware"
     r"|server/(?:api|routes)/.+)\.(?:[cm]?[jt]sx?|vue|svelte)"
 )
-# Files from which others take expected names besides: of Next.js, settings of Django and gunicorn, what runs
-# migrations, what Laravel finds for an event or a model, recipes of packages.
+# Files from which others take expected names besides: of Next.js and SvelteKit, settings of Django and gunicorn, what
+# runs migrations, what Laravel finds for an event or a model, recipes of packages.
 _TAKEN_BY_PLACE = re.compile(
     r"(?:.*/)?(?:app/(?:.*/)?(?:template|loading|(?:global-)?error|not-found|default|sitemap|robots|manifest"
     r"|(?:apple-)?icon|(?:opengraph|twitter)-image)|instrumentation(?:-client)?)\.[cm]?[jt]sx?|(?:.*/)?settings(?:/.*)?\.py"
     r"|(?:.*/)?(?:alembic|migrations?)/env\.py|(?:.*/)?resource\.h|(?:.*/)?app/(?:Listeners|Policies)/.+\.php"
-    r"|(?:.*/)?gunicorn[._-]?conf(?:ig)?\.py|.+\.(?:ebuild|eclass)|(?:.*/)?(?:PKG|APK)BUILD"
+    r"|(?:.*/)?hooks\.(?:client|server)\.[jt]s|(?:.*/)?gunicorn[._-]?conf(?:ig)?\.py|.+\.(?:ebuild|eclass)"
+    r"|(?:.*/)?(?:PKG|APK)BUILD"
 )
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
