@@ -941,6 +941,51 @@ CASES = {
         {"List.vue:2"},
         0,
     ),
+    "filters and tags of Django": (
+        {
+            "shop/templatetags/shop_tags.py": "from django import template\n\nregister = template.Library()\n\n\n"
+            '@register.filter("price")\ndef show_price(x): ...\n',
+            "shop/templates/shop/cart.html": "{% load i18n shop_tags %}\n{{ cart.total|price }}\n{{ price }}\n"
+            "{# {{ x|price }} #}\n{% comment %}{{ x|price }}{% endcomment %}\n{% if x|price:1 > 2 %}{% endif %}\n",
+            "shop/templates/shop/plain.html": "{% if x|price %}{% endif %}\n",
+        },
+        "show_price",
+        {"shop/templates/shop/cart.html:2", "shop/templates/shop/cart.html:6"},
+        0,
+    ),
+    "what an environment of Jinja is given": (
+        {
+            "app.py": "from prices import show_price\n\n\ndef make(app):\n"
+            '    app.jinja_env.filters["price"] = show_price\n',
+            "prices.py": "def show_price(x): ...\n",
+            "templates/cart.jinja": "{%- set price = 2 -%}\n{{ (cart.total + price)|round|price }}\n",
+        },
+        "show_price",
+        {"app.py:1", "app.py:5", "templates/cart.jinja:2"},
+        0,
+    ),
+    "macros of Jinja": (
+        {
+            "web/templates/forms.html": "{% macro field(x, size='s') -%}\n  {{ x.label }}\n{%- endmacro %}\n",
+            "web/templates/cart.html": '{% from "forms.html" import field as row %}\n{{ row(form.name) }}\n',
+            "web/templates/user.html": '{% import "forms.html" as forms with context %}\n'
+            "{{ forms.field(form.name, size=field) }}\n{{ field }}\n",
+            "web/field.py": "def field(x): ...\n",
+        },
+        "web/templates/forms.html::field",
+        {"web/templates/cart.html:1", "web/templates/cart.html:2", "web/templates/user.html:2"},
+        0,
+    ),
+    "what a template uses of a value": (
+        {
+            "cart.py": "class Cart:\n    def discount(self): ...\n",
+            "templates/cart.html": "{% for x in carts %}\n{{ x.discount }} {{ discount }}\n{% endfor %}\n",
+            "app/cart.component.html": "{{ x.discount }}\n",
+        },
+        "discount",
+        {"templates/cart.html:2 ?"},
+        0,
+    ),
     "what a key of TypeScript chooses": (
         {
             "kernel.ts": "export interface Kernel {\n  io: Io\n}\n\nexport interface Io {\n  save(): void\n}\n\n"
@@ -990,6 +1035,12 @@ def test_files_that_templates_render(tmp_path: Path) -> None:
         "<x-price-tag/>\n",
         "resources/views/shop/item.blade.php": "<p></p>\n",
         "resources/views/layouts/app.blade.php": "<p></p>\n",
+        "web/views.py": 'def show(request):\n    return render(request, "shop/cart.html")\n\n\nclass Pay:\n'
+        '    template_name = "pay.html"\n    about = "cart.html"\n',
+        "web/templates/base.html": "<p></p>\n",
+        "web/templates/pay.html": "{% extends 'base.html' %}\n{# {% include 'shop/cart.html' %} #}\n",
+        "web/templates/shop/cart.html": "<i></i>\n{% extends 'base.html' %}\n{% include './row.html' %}\n",
+        "web/templates/shop/row.html": "<p></p>\n",
     }
     for path, text in sources.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -1008,3 +1059,7 @@ def test_files_that_templates_render(tmp_path: Path) -> None:
         assert uses("resources/views/layouts/app.blade.php") == {"resources/views/shop/list.blade.php:1"}
         assert uses("resources/views/shop/list.blade.php") == {"app/Pages.php:9"}
         assert uses("PriceTag") == {"resources/views/shop/list.blade.php:3"}
+        assert uses("web/templates/base.html") == {"web/templates/pay.html:1", "web/templates/shop/cart.html:2"}
+        assert uses("web/templates/pay.html") == {"web/views.py:6"}
+        assert uses("web/templates/shop/cart.html") == {"web/views.py:2"}
+        assert uses("web/templates/shop/row.html") == {"web/templates/shop/cart.html:3"}

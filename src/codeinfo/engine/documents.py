@@ -255,15 +255,19 @@ def place_of(language: str, section: str) -> str:
     return ""
 
 
+# Formats whose passages have no lines in the file; a heading of some is a place in it.
+_WITH_HEADINGS = frozenset({"docx", "html"})
+_CONVERTED = _WITH_HEADINGS | {"notebook", "csv", "email"}
+
+
 def place_to_open(path: str, language: str, section: str, line: int) -> str:
     """Where to open a passage: the file, with its page, sheet, slide, heading or line."""
     if place := place_of(language, section):
         return f"{path}#{place.replace(' ', '=', 1)}"
-    if language in ("docx", "html") and section:
+    if language in _WITH_HEADINGS and section:
         slug = re.sub(r"[^\w]+", "-", section.rpartition(CRUMB)[2].lower()).strip("-")
         return f"{path}#{slug}"
-    converted = language in ("docx", "html", "notebook", "csv", "email")
-    return path if converted else f"{path}:{line}"
+    return path if language in _CONVERTED else f"{path}:{line}"
 
 
 def _line(chunk: ChunkRow, section: str) -> int:

@@ -32,7 +32,7 @@ from codeinfo.graph.scopes import (
 )
 from codeinfo.graph.uses import LITERAL, UsedNames, references_to
 from codeinfo.languages import is_product, language_of
-from codeinfo.languages.model import FileFacts, ancestors, get_language
+from codeinfo.languages.model import FileFacts, Outcome, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
 
@@ -85,6 +85,8 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
     for written in index.unit(path).imports:
         outcome = index.outcome(facts, written)
         targets = [target.path for target in outcome.targets if target.path != path]
+        if outcome == Outcome():
+            continue  # a string that could have been the path of a page
         if outcome.package:
             needed = {edge.target for edge in graph.edges_from(path)}
             targets = [target for target in targets if target in needed]
@@ -739,7 +741,8 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
         is_unknown = language_of(file.path) is None and _UNKNOWN_CODE.search(file.path)
         if is_unknown or get_language(file.language).markup is None or _HEADER.search(file.path):
             text = index.lines(file_id).whole_text()
-            words = _WORD.findall(" ".join(_STRING.findall(text)) if file_id in parsed else text)
+            is_code = file_id in parsed and not file.rules.is_template  # the scripts of a page call functions as well
+            words = _WORD.findall(" ".join(_STRING.findall(text)) if is_code else text)
             for name in names.intersection(words):
                 files_with.setdefault(name, set()).add(file_id)
             pasted = tuple(_PASTED.findall(text)) if file.rules.imports.headers and "##" in text else ()

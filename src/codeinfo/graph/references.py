@@ -30,6 +30,7 @@ from codeinfo.graph.scopes import (
     is_type,
     last_names,
     lineage,
+    names_in_pages,
     resolve_bare,
     resolve_export,
     resolve_imported,
@@ -604,9 +605,11 @@ def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
 
 def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     """The names under which a file of JavaScript offers a definition of its top level besides its own, and those of
-    the methods that are generated for a field."""
+    the methods that are generated for a field; those under which pages are offered something of Python."""
     unit = index.unit(symbol.path)
     definition = unit.by_qualified.get(symbol.qualified)
+    if unit.facts.rules.names.dotted_modules:
+        return names_in_pages(index, symbol.qualified.rpartition(".")[2])
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)
         return {one for one in names if f"{symbol.owner.qualified}.{one}" not in unit.by_qualified}
@@ -814,9 +817,9 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
     if not upward and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
-    if not upward and (named := _templates_naming(index, lookup.name)):
+    if not upward and (named := _templates_naming(index, lookup)):
         more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-        notes.append(f"its name is in files without a syntax tree: {named[0]}{more}")
+        notes.append(f"its name is in pages or in files without a syntax tree: {named[0]}{more}")
     return code.CallGraph(
         symbol=request.name,
         definitions=_first_definitions(lookup, request.limit, notes),
@@ -838,12 +841,20 @@ def _may_be_called_by_framework(index: CodeIndex, lookup: Lookup) -> bool:
     )
 
 
-def _templates_naming(index: CodeIndex, name: str) -> list[str]:
-    """Templates and pages with a name in their text, and code in languages that cannot be read."""
-    files = (file for file in _files_naming(index, name) if file.language and file.language not in GRAMMARS)
-    languages = ((file, get_language(file.language)) for file in files if file.language not in STYLESHEETS)
-    unread = (file for file, one in languages if one.kind is not FileKind.CONFIG and one.markup is None)
-    return [file.path for file in unread if index.lines(file.file_id).mention(name)]
+def _templates_naming(index: CodeIndex, lookup: Lookup) -> list[str]:
+    """Templates and pages with a name in their text, unless their code is read and may use it, and code in languages
+    that cannot be read."""
+    families = {language_family(index.graph.files[symbol.path].language) for symbol in lookup.symbols}
+
+    def is_unread(file: FileFacts) -> bool:
+        rules = file.rules
+        if not file.language or rules.kind is FileKind.CONFIG or rules.markup or file.language in STYLESHEETS:
+            return False
+        is_page = rules.is_template and (rules.family not in families or not index.uses(file.file_id))
+        return is_page or file.language not in GRAMMARS
+
+    files = filter(is_unread, _files_naming(index, lookup.name))
+    return [file.path for file in files if index.lines(file.file_id).mention(lookup.name)]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:

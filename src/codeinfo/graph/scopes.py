@@ -30,6 +30,7 @@ from codeinfo.languages.model import ancestors, attributes_above, enclosing_name
 from codeinfo.languages.modules import longer_path, whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
+from codeinfo.tokens import identifier_terms
 
 _MAX_BASES = 60  # a class of PHP may have dozens of traits
 _PARTIAL = re.compile(r"\bpartial\b")
@@ -115,6 +116,7 @@ def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meanin
         or _find_in_class_body(unit, name, within)
         or _find_in_library(index, unit, name)
         or _find_helper(index, unit, name)
+        or _find_offered_to_pages(index, unit, name)
         or _find_without_namespace(index, unit, name)
         or _only(find_extensions(index, unit, name))
     )
@@ -148,6 +150,67 @@ def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         return [SymbolId(one.facts.path, each.qualified) for one in units for each in one.by_name[name]]
 
     return index.memo.once(("helper", path, name), find)
+
+
+# What pages of Django and Jinja are offered under a name: `filters["total"] = find_total`, `{"total": find_total}`,
+# `globals.update(total=find_total)`, `register.tag("total", TotalNode.handle)`, `@app.template_filter("total")`.
+_OFFERING = re.compile(
+    r"jinja_env|template_(?:filter|global|test)\b|context_processor|\b[Ee]nv(?:ironment)?\.(?:filters|globals|tests)"
+)
+_OFFERING_TERMS = (
+    *(("jinja", "env"), ("template", "filter"), ("template", "global"), ("template", "test"), ("context", "processor")),
+    *((env, table) for env in ("env", "environment") for table in ("filters", "globals", "tests")),
+)
+_OFFERED = re.compile(
+    r"""(?P<key>["']\w+["'])\]?\s*[:=,]\s*(?P<held>[^\W\d][\w.]*)(?=\s*(?:[,})\n]|\Z))"""
+    r"""|[(,]\s*(?P<name>\w+)=(?P<value>[^\W\d][\w.]*)(?=\s*[,)])"""
+    r"""|\bregister\.\w+\(\s*(?P<made>[^\W\d][\w.]*),\s*name=(?P<called>["']\w+["'])"""
+    r"""|@[\w.]*(?:template_(?:filter|global|test)|register\.\w+)\((?:[^()]*\bname=)?\s*(?P<own>["']\w+["'])?[^()]*\)"""
+    r"""(?:\s*@.*)*\s*(?:async )?def (?P<function>\w+)"""
+)
+
+
+class Offer(NamedTuple):
+    """What the text of a file offers to pages under a name."""
+
+    name: str
+    path: str
+    value: str
+
+
+def _offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
+    def read() -> Iterator[Offer]:
+        terms = ([identifier_terms(word)[-1] for word in words] for words in _OFFERING_TERMS)
+        ids = {file_id for one in terms for file_id in index.facts.files_with(one)}
+        for file in sorted(index.graph.files.values(), key=lambda file: file.path):
+            is_library = "/templatetags/" in file.path
+            text = index.lines(file.file_id).whole_text() if is_library or file.file_id in ids else ""
+            for row in _OFFERED.finditer(text) if is_library or _OFFERING.search(text) else ():
+                name = row["key"] or row["name"] or row["called"] or row["own"] or row["function"]
+                value = row["held"] or row["value"] or row["made"] or row["function"]
+                yield Offer(name.strip("\"'"), file.path, value)
+
+    return index.memo.once(("offers to pages",), lambda: list(read()))
+
+
+def _find_offered_to_pages(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    """What a page may use by a name that the program gives it; a library of tags has to be loaded."""
+    if not (unit.facts.rules.is_template and unit.facts.rules.names.dotted_modules):
+        return []
+
+    def find() -> Meaning:
+        loaded = [target.path for one in unit.imports for target in index.outcome(unit.facts, one).targets]
+        offers = [one for one in _offers_to_pages(index) if one.name == name]
+        offers = [one for one in offers if "/templatetags/" not in one.path or one.path in loaded]
+        meanings = (resolve_dotted(index, index.unit(one.path), one.value, "") for one in offers)
+        return list(dict.fromkeys(one for meaning in meanings for one in meaning if isinstance(one, SymbolId)))
+
+    return index.memo.once(("offered", unit.facts.path, name), find)
+
+
+def names_in_pages(index: CodeIndex, name: str) -> set[str]:
+    """The other names under which pages may be offered what has a name."""
+    return {one.name for one in _offers_to_pages(index) if one.value.rpartition(".")[2] == name}
 
 
 def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:

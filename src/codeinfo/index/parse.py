@@ -35,6 +35,8 @@ def parse_file(
     """Everything in a file, and its references, packed; without `syntax` it is split as plain text."""
     grammar = GRAMMARS.get(language) if syntax and len(text) <= settings.syntax_max_chars else None
     visible = grammar.hide(text) if grammar is not None and grammar.hide is not None else None
+    if visible == "":  # a page without code
+        return text_parse(Source(text), settings), b""
     source = Source(text, visible, embedded=grammar is not None and (grammar.embedded or grammar.template))
     notes = _notes(source, settings)
     if get_language(language).markup is not None:
@@ -47,7 +49,7 @@ def parse_file(
         return replace(text_parse(source, settings), notes=notes), b""
     parsed, references = _code_parse(path, source, language, settings)
     if grammar.template:
-        parsed = replace(text_parse(source, settings), imports=parsed.imports)
+        parsed = replace(text_parse(source, settings), definitions=parsed.definitions, imports=parsed.imports)
     return replace(parsed, notes=notes), references
 
 
@@ -60,6 +62,8 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 def _code_parse(path: str, source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
     tree = parse_tree(language, source.data, source.encoding)
     matches = scan(tree.root_node, language, source)
+    if (comments := GRAMMARS[language].comments) is not None:
+        matches.comments += [comment.span() for comment in comments.finditer(source.text)]
     symbols = symbols_of(matches, source, language)
     if GRAMMARS[language].embedded and (name := _component_name(path)):
         whole = Definition(name, name, "component", f"component {name}", "", 1, len(source.lines))

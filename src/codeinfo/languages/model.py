@@ -59,7 +59,8 @@ class Syntax(Struct, frozen=True, kw_only=True):
     body_beside: str = ""  # the node type of a body that is the next neighbour of its definition's head
     hide: Callable[[str], str] | None = None  # replaces what would break the parser with spaces
     embedded: bool = False  # a component: only what `hide` shows is code, and the file's name is a definition
-    template: bool = False  # only what `hide` shows is code, it defines nothing, and the file is chunked as text
+    template: bool = False  # only what `hide` shows is code, and the file is chunked as text
+    comments: re.Pattern[str] | None = None  # of a template
     in_strings: re.Pattern[str] | None = None  # code in the strings that `holding` stands before
     holding: re.Pattern[str] = re.compile("")
     names_in_strings: re.Pattern[str] | None = None  # whole strings that may name a definition: `"shop.cart.Cart"`
@@ -252,10 +253,17 @@ class Language(Struct, frozen=True):
     def is_template(self) -> bool:
         return self.syntax is not None and self.syntax.template
 
-    def as_template(self, name: str, extensions: str, hide: Callable[[str], str], entry: str = "language") -> Language:
-        """Pages with code of this language in them: they define nothing, but use names."""
+    def as_template(
+        self,
+        name: str,
+        extensions: str,
+        hide: Callable[[str], str],
+        comments: re.Pattern[str],
+        entry: str = "language",
+    ) -> Language:
+        """Pages with code of this language in them: they use names, and define macros at most."""
         assert self.syntax is not None
-        syntax = replace(self.syntax, hide=hide, entry=entry, template=True)
+        syntax = replace(self.syntax, hide=hide, comments=comments, entry=entry, template=True)
         return Language(name, extensions, family=self.name, syntax=syntax, imports=self.imports, names=self.names)
 
 

@@ -753,6 +753,7 @@ HASKELL = model.Language(
 
 # --- ERB and HEEx: pages with code of Ruby or Elixir in them -------------------------------------------------------
 
+_ERB_COMMENT = re.compile(r"<%!--.*?(?:--%>|\Z)|<%-?\s*#.*?(?:%>|\Z)", re.DOTALL)
 _TAGS = r"<%%|<%!--.*?(?:--%>|\Z)|<%-?\s*#.*?(?:%>|\Z)|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
 _ERB = re.compile(_TAGS, re.DOTALL)
 # Expressions and components: `<.button disabled={busy?(@job)}>`, `<Layout.page>`.
@@ -768,7 +769,7 @@ def _show_erb(text: str) -> str:
 
 LANGUAGES = (
     *(GO, RUST, DART, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL),
-    RUBY.as_template("erb", ".erb", _show_erb),
-    ELIXIR.as_template("eex", ".eex .leex", _show_erb),
-    ELIXIR.as_template("heex", ".heex", lambda text: show_code(text, _HEEX.finditer(text))),
+    RUBY.as_template("erb", ".erb", _show_erb, _ERB_COMMENT),
+    ELIXIR.as_template("eex", ".eex .leex", _show_erb, _ERB_COMMENT),
+    ELIXIR.as_template("heex", ".heex", lambda text: show_code(text, _HEEX.finditer(text)), _ERB_COMMENT),
 )

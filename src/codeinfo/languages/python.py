@@ -1,4 +1,5 @@
-"""Python: packages, relative imports, `src` layouts, namespace packages, a package that is itself the root."""
+"""Python: packages, relative imports, `src` layouts, namespace packages, a package that is itself the root; and pages
+of Django and Jinja with code of Python in them."""
 
 from __future__ import annotations
 
@@ -6,12 +7,27 @@ import re
 import sys
 from collections.abc import Iterator
 
+from msgspec.structs import replace
+
+from codeinfo.cache import group_by_key
 from codeinfo.languages import model
-from codeinfo.languages.model import Resolver, Tree, ancestors, join_path
-from codeinfo.model import Import
+from codeinfo.languages.ecmascript import show_code
+from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest_all
+from codeinfo.model import FileKind, Import
 
 _HASH_COMMENT = re.compile(r"#[^\n]*")
 _USUAL_ROOTS = ("", "src", "lib", "python")
+# A page of Django or Jinja, by its path below a folder of templates: any string with a folder in it may be one, another
+# where one is expected.
+_PAGE_END = r"\.(?:html?|txt|xml|svg|mjml|jinja2?|j2)[\"']"
+_PAGE = (
+    rf"[\"'](?=[\w.-]+/[\w./-]*{_PAGE_END})"
+    rf"|\b(?:render\w*|\w*[tT]emplate\w*)\(\s*(?:[\w.]+,\s*)?[\"'](?=[\w.-]+{_PAGE_END})"
+    rf"|[tT]emplate\w*[\"']?\]?\s*[=:]\s*[(\[]?[\"'](?=[\w.-]+{_PAGE_END})"
+    rf"|\{{%[-+]?\s*(?:extends|include)\b[^%\"'\n]*[\"'](?=[\w.-]+{_PAGE_END})"
+)
+_PAGE_WORDS = (".html", ".htm", ".txt", ".xml", ".svg", ".mjml", ".jinja", ".j2")
+_PAGE_FOLDER = re.compile(r"(?:\A|(?<=/))(?:templates|jinja2)/")
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
@@ -47,8 +63,17 @@ class PythonImports(Resolver):
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._named: dict[tuple[str, bool, str], tuple[model.Target, ...]] = {}
+        self._pages = group_by_key(
+            (path[folder.end() :], path) for path in tree.files for folder in _PAGE_FOLDER.finditer(path)
+        )
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if pages := self._find_pages(source, written):
+            return model.Outcome(pages)
+        if "/" in written.module:  # the path of something else
+            return model.Outcome()
+        if source.rules.is_template:
+            return model.EXTERNAL
         module = written.module.lstrip(".")
         if level := len(written.module) - len(module):
             folder = join_path(source.folder, "../" * (level - 1))
@@ -58,6 +83,18 @@ class PythonImports(Resolver):
         if base is None:
             return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
         return self._targets_of(base, written)
+
+    def _find_pages(self, source: model.FileFacts, written: Import) -> tuple[model.Target, ...]:
+        """The pages that a path means, of several the nearest, or the library of tags that a page loads. A page may
+        extend another one that has its own path."""
+        name = written.module
+        paths = self._pages.get(name, [])
+        if source.rules.is_template:
+            beside = join_path(source.folder, name) if name.startswith(("./", "../")) else None
+            tags = f"templatetags/{name.replace('.', '/')}.py"
+            paths = [beside] if beside in self._tree.files else paths or list(self._tree.paths_ending_in(tags))
+        others = [path for path in paths if path != source.path]
+        return tuple(model.Target(path, written.names) for path in nearest_all(others, source.folder))
 
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
@@ -167,8 +204,11 @@ PYTHON = model.Language(
     ),
     imports=model.ImportRules(
         read=read_import,
-        calls=r"\b(?:include\(\s*\(?|import_module\()\s*[\"'](?P<module>\.*[^\W\d][\w.]*)[\"']",  # URLs of a site
-        call_words=("include(", "import_module("),
+        calls=(
+            r"(?:\b(?:include\(\s*\(?|import_module\()\s*[\"'](?=\.*[^\W\d][\w.]*[\"'])"  # URLs of a site
+            rf"|{_PAGE})(?P<module>[^\"'\n]+)[\"']"
+        ),
+        call_words=("include(", "import_module(", *_PAGE_WORDS),
         timed=True,
         types_block="TYPE_CHECKING",
         resolver=PythonImports,
@@ -187,4 +227,73 @@ PYTHON = model.Language(
         fixtures="conftest.py",
     ),
 )
-LANGUAGES = (PYTHON,)
+
+
+# --- Django and Jinja: pages with code of Python in them -----------------------------------------------------------
+
+_COMMENT = r"\{#.*?#\}|\{%[-+]?\s*(?P<raw>comment|verbatim|raw)\b.*?\{%[-+]?\s*end(?P=raw)\b.*?%\}"
+_TAG = re.compile(
+    rf"{_COMMENT}|\{{%(?P<tag>(?:[^%]++|%(?!\}}))*+)%\}}|\{{\{{(?P<value>(?:[^}}]++|\}}(?!\}}))*+)\}}\}}", re.DOTALL
+)
+_START = r"(?<![\w.|\])])"
+_NAME = r"[^\W\d]\w*"
+# What uses names: filters, tests, paths, what stands behind a bracket, calls, and the name of a tag. A plain name is a
+# variable of the page, and what is set is one, too.
+_USE = re.compile(
+    rf"\"[^\"]*\"|'[^']*'|\|\s*(?P<filter>{_NAME})|\bis\s+(?:not\s+)?(?P<test>{_NAME})|(?P<of>(?<=[\])])\.{_NAME}(?:\.\w+)*)"
+    rf"|{_START}(?!loop\.|forloop\.){_NAME}(?:\.\w+)*\s*=(?!=)|{_START}(?P<path>(?!(?:for)?loop\.){_NAME}(?:\.\w+)+)"
+    rf"|{_START}(?P<called>{_NAME})(?=\()|\{{%[-+]?\s*(?P<name>{_NAME})"
+)
+_MACRO = re.compile(rf"\{{%[-+]?\s*(?P<macro>macro\s+)(?P<name>{_NAME}\s*\()[^\n]*(?P<closed>\)\s*[-+]?%\}})")
+_LOADING = re.compile(
+    r"\{%[-+]?\s*(?:load\s+(?P<libraries>[^%\n]+?)"
+    r"|(?:from|import)\s+(?:\w+\(\s*)?[\"'](?P<page>[^\"'\n]+)[\"']\s*\)?"  # or `theme("forms.html")`
+    r"\s+(?:as\s+(?P<alias>\w+)|import\s+(?P<names>[^%\n]+?)))(?:\s+with(?:out)?\s+context)?\s*[-+]?%\}"
+)
+
+
+def show_jinja(text: str) -> str:
+    """The names that a page uses, each a statement; a macro is shown as a function, and what loads others as an
+    import. Nothing of pages of Angular and the like."""
+    if "{%" not in text:
+        return ""
+    tags = [tag for tag in _TAG.finditer(text) if tag.lastgroup in ("tag", "value")]
+    seen = list(show_code(text, (use for tag in tags for use in _USE.finditer(text, *tag.span()))))
+    for tag in tags:
+        start, end = tag.span()
+        if macro := _MACRO.fullmatch(text, start, end):
+            named, closed = macro.start("name"), macro.start("closed")
+            seen[start:named] = "def".ljust(len(macro["macro"])).rjust(named - start)
+            seen[named:end] = f"{macro['name'].ljust(closed - named)}):0".ljust(end - named)
+        elif loading := _LOADING.fullmatch(text, start, end):
+            seen[start:end] = "import x".ljust(end - start - 2) + ",x"
+            if loading["names"]:
+                seen[loading.start("names") - 1 : loading.end("names")] = f",{loading['names']}"
+    return "".join(seen)
+
+
+def read_tag(statement: str, line: int) -> Iterator[Import]:
+    """`{% load shop_tags %}`, `{% load total from shop_tags %}`, `{% from "forms.html" import field as row %}`."""
+    if (tag := _LOADING.fullmatch(statement)) is None:
+        return
+    if tag["libraries"]:
+        names, _, library = tag["libraries"].partition(" from ")
+        for module in library.split() or names.split():
+            yield Import(module, line, tuple(names.split()) if library else ("*",))
+    elif tag["names"]:
+        yield from model.group_imports(tag["page"], line, model.items(tag["names"]))
+    else:
+        yield Import(tag["page"], line, (), tag["alias"])
+
+
+def _page(name: str, extensions: str, kind: FileKind) -> model.Language:
+    page = PYTHON.as_template(name, extensions, show_jinja, comments=re.compile(_COMMENT, re.DOTALL))
+    imports = replace(page.imports, read=read_tag, timed=False)
+    return replace(page, kind=kind, imports=imports, names=replace(page.names, calls="bare", fixtures="", settings=""))
+
+
+LANGUAGES = (
+    PYTHON,
+    _page("html", ".html .htm .xhtml", FileKind.DOCS),
+    _page("jinja", ".jinja .jinja2 .j2", FileKind.CODE),
+)
