@@ -976,6 +976,43 @@ CASES = {
         {"web/templates/cart.html:1", "web/templates/cart.html:2", "web/templates/user.html:2"},
         0,
     ),
+    "links to a route of Django": (
+        {
+            "shop/views.py": "def cart(request): ...\n",
+            "shop/urls.py": 'from django.urls import path\n\nfrom . import views\n\napp_name = "shop"\n'
+            'urlpatterns = [\n    path(\n        "cart/",\n        views.cart,\n        name="cart-page",\n    ),\n'
+            '    path("pay/", views.pay, name="pay"),\n]\n',
+            "shop/templates/shop/list.html": "{% url 'shop:cart-page' 1 as link %}\n{% url 'cart-page' %}\n"
+            "{% url 'shop:pay' %}\n{% include 'cart-page' %}\n",
+            "shop/pay.py": 'from django.urls import reverse\n\nA = reverse("shop:cart-page")\nB = reverse(\n'
+            '    "blog:cart-page"\n)\nC = reverse(\n    "shop:cart-page",\n)\nD = "cart.html"\n',
+        },
+        "cart",
+        {"shop/urls.py:9", "shop/templates/shop/list.html:1", "shop/pay.py:3", "shop/pay.py:8"},
+        0,
+    ),
+    "links to a route of Flask": (
+        {
+            "shop.py": 'from flask import Blueprint\n\npages = Blueprint("shop", __name__)\n\n\n'
+            '@pages.route("/cart")\n@guard\ndef cart(): ...\n',
+            "app.py": '@app.route("/pay")\ndef pay():\n    url_for("blog.cart")\n    url_for("shop.cart")\n',
+            "templates/list.html": '{% if x %}{{ url_for("shop.cart") }}{% endif %}\n{{ url_for("cart") }}\n',
+        },
+        "cart",
+        {"app.py:4", "templates/list.html:1"},
+        0,
+    ),
+    "a route whose name another one has": (
+        {
+            "a/urls.py": 'from .views import one\n\nurlpatterns = [path("a/", one, name="list")]\n',
+            "a/views.py": "def one(request): ...\n",
+            "b/urls.py": 'from .views import two\n\nurlpatterns = [path("a/", two, name="list")]\n',
+            "b/views.py": 'def two(request): ...\n\n\nA = reverse("list")\n',
+        },
+        "one",
+        {"a/urls.py:1", "a/urls.py:3"},
+        0,
+    ),
     "what a template uses of a value": (
         {
             "cart.py": "class Cart:\n    def discount(self): ...\n",

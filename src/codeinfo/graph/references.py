@@ -18,6 +18,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
+from codeinfo.graph.routes import declares, links_to, routes_of
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
     accessor_names,
@@ -468,7 +469,8 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 continue
             elif resolution.possible and not resolution.symbols and (is_accessed or _may_mean(lookup, file, reference)):
                 possible.append(Use(file, reference, None))
-    resolved = _one_a_line([*resolved, *_find_called_values(index, lookup), *_find_by_convention(index, lookup)])
+    resolved += [*_find_called_values(index, lookup), *_find_by_convention(index, lookup)]
+    resolved = _one_a_line([*resolved, *_find_links(index, lookup, resolved)])
     possible = _one_a_line(possible, {use.place for use in resolved})
     if lookup.symbols and all(_is_local(index, symbol, definition) for symbol, definition in lookup.symbols.items()):
         possible = []
@@ -487,8 +489,11 @@ def _is_called(index: CodeIndex, field: SymbolId) -> bool:
 
 
 def _may_mean(lookup: Lookup, file: FileFacts, use: Reference) -> bool:
-    """Whether one of the definitions can be used like this: fields are not called, and only `::` names a method."""
+    """Whether one of the definitions can be used like this: fields are not called, only `::` names a method, and the
+    values of a page of Django or Jinja are no modules."""
     rules, is_call = file.rules.names, use.role == "call"
+    if lookup.symbols and use.receiver and rules.dotted_modules and file.rules.is_template:
+        return any("." in symbol.qualified for symbol in lookup.symbols)
     if not lookup.symbols or not use.receiver or not rules.split_members:
         return True
     may_be_named = rules.calls == "reference" and not is_call
@@ -528,6 +533,23 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
                 is_only = len(index.outcome(unit.facts, written).targets) == 1
                 use = Reference(lookup.name, written.line, "use", _definition_around(unit, written.line))
                 yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
+
+
+def _find_links(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> Iterator[Use]:
+    """Where the name of its route links to a definition, unless another one may be meant."""
+    for symbol, definition in lookup.symbols.items():
+        rules = index.graph.files[symbol.path].rules
+        if not rules.names.links or not (definition.is_function or definition.kind == "class"):
+            continue
+        places = [(use.file.path, use.reference.line) for use in uses if use.symbol == symbol]
+        for route in dict.fromkeys(routes_of(index, symbol, definition, places)):
+            naming = [file for file in _files_naming(index, route.name) if language_family(file.language) == rules.name]
+            declaring = [file for file in naming if declares(route, index.lines(file.file_id))]
+            for file in naming:
+                unit = index.unit(file.path)
+                for line in links_to(route, index.lines(file.file_id), is_alone=len(declaring) < 2):
+                    reference = Reference(lookup.name, line, "use", _definition_around(unit, line))
+                    yield Use(file, reference, symbol, "resolved")
 
 
 def _runs(index: CodeIndex, unit: Unit, call: Reference, method: SymbolId, type_name: str) -> bool:

@@ -423,6 +423,7 @@ PHP = model.Language(
         imports_show=True,
         outside="types",
         open_traits=True,
+        links=True,
         split_members=True,
         inherited=frozenset({"parent"}),
     ),

@@ -200,7 +200,7 @@ PYTHON = model.Language(
         grammar="python",
         exported=model.without_underscore,
         bases=bases,
-        names_in_strings=re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*){1,8}"),
+        names_in_strings=re.compile(r"[^\W\d]\w*(?:\.(?!(?:html?|txt|xml|json|py)\b)[^\W\d]\w*){1,8}"),  # no files
     ),
     imports=model.ImportRules(
         read=read_import,
@@ -224,6 +224,7 @@ PYTHON = model.Language(
         overloads="marked",
         called_as="__call__",
         settings="django.conf.settings",
+        links=True,
         fixtures="conftest.py",
     ),
 )
@@ -238,9 +239,9 @@ _TAG = re.compile(
 _START = r"(?<![\w.|\])])"
 _NAME = r"[^\W\d]\w*"
 # What uses names: filters, tests, paths, what stands behind a bracket, calls, and the name of a tag. A plain name is a
-# variable of the page, and what is set is one, too.
+# variable of the page, and so are what is set and mostly the first name of a path.
 _USE = re.compile(
-    rf"\"[^\"]*\"|'[^']*'|\|\s*(?P<filter>{_NAME})|\bis\s+(?:not\s+)?(?P<test>{_NAME})|(?P<of>(?<=[\])])\.{_NAME}(?:\.\w+)*)"
+    rf"\"[^\"]*\"|'[^']*'|\|\s*(?P<filter>{_NAME})|\bis\s+(?:not\s+)?(?P<test>{_NAME})|(?P<of>[\])]\.{_NAME}(?:\.\w+)*)"
     rf"|{_START}(?!loop\.|forloop\.){_NAME}(?:\.\w+)*\s*=(?!=)|{_START}(?P<path>(?!(?:for)?loop\.){_NAME}(?:\.\w+)+)"
     rf"|{_START}(?P<called>{_NAME})(?=\()|\{{%[-+]?\s*(?P<name>{_NAME})"
 )
@@ -258,7 +259,15 @@ def show_jinja(text: str) -> str:
     if "{%" not in text:
         return ""
     tags = [tag for tag in _TAG.finditer(text) if tag.lastgroup in ("tag", "value")]
-    seen = list(show_code(text, (use for tag in tags for use in _USE.finditer(text, *tag.span()))))
+    uses = [use for tag in tags for use in _USE.finditer(text, *tag.span())]
+    seen = list(show_code(text, uses))
+    loaded = {
+        name for tag in _LOADING.finditer(text) for name in re.findall(r"\w+", tag["alias"] or tag["names"] or "")
+    }
+    for use in uses:
+        first = use["path"].partition(".")[0] if use["path"] else ""
+        if first and first not in loaded and not first[0].isupper():
+            seen[use.start() : use.start() + len(first)] = ")".rjust(len(first))  # of an unknown value
     for tag in tags:
         start, end = tag.span()
         if macro := _MACRO.fullmatch(text, start, end):
