@@ -421,6 +421,30 @@ def test_impact_through_a_crate_that_another_one_offers(tmp_path: Path) -> None:
     }
 
 
+def test_impact_of_what_needs_no_import(tmp_path: Path) -> None:
+    """Helpers of Rails in templates, and functions of PHP in no namespace."""
+    sources = {
+        "app/helpers/cart_helper.rb": "module CartHelper\n  def total_of(cart) = cart\nend\n",
+        "app/views/carts/show.html.erb": "<%= total_of(@cart) %>\n",
+        "app/views/carts/index.html.erb": "<p>total_of</p>\n",
+        "src/helpers.php": "<?php\n\nfunction setting($key)\n{\n    return $key;\n}\n",
+        "src/Cart.php": "<?php\n\nnamespace Shop;\n\nclass Cart\n{\n    public $name = 1;\n"
+        "    public function name() { return setting('name'); }\n}\n",
+        "src/Other.php": "<?php\n\nnamespace Shop;\n\nclass Other\n{\n"
+        "    public function setting() { return $this->setting(); }\n}\n",
+        "views/mail.blade.php": "<?php\necho setting('mail'), 1;\n",
+    }
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+
+        def reached(path: str) -> list[str]:
+            report = engine.code.impact(ImpactRequest(path, root=str(root), hops=1))
+            return sorted(one.path for one in report.files)
+
+        assert reached("app/helpers/cart_helper.rb") == ["app/views/carts/show.html.erb"]
+        assert reached("src/helpers.php") == ["src/Cart.php", "views/mail.blade.php"]
+
+
 def test_impact_of_methods_of_rust_in_another_file_than_their_type(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "shop"\n',
@@ -1332,7 +1356,7 @@ def test_associations_and_routes_of_rails_lead_to_classes(tmp_path: Path) -> Non
         "app/controllers/login_controller.rb": "class LoginController\nend\n",
         "app/controllers/mod/reparents_controller.rb": "class Mod::ReparentsController\nend\n",
         "app/controllers/admin/stories_controller.rb": "class Admin::StoriesController\nend\n",
-        "config/routes/admin.rb": 'namespace :admin do\n  resources :stories\n  get "/", to: "login#index"\nend\n',
+        "config/routes/admin.rb": 'namespace :admin do\n  resources :stories\n  get "/", to: "/login#index"\nend\n',
         "config/routes.rb": "Rails.application.routes.draw do\n  resources :stories\n"
         '  get "/login" => "login#index"\n  namespace :mod do\n    post "/x", to: "reparents#create"\n  end\nend\n',
     }

@@ -10,6 +10,28 @@ from codeinfo import Config, Engine
 from codeinfo.operations.code import RefsRequest
 
 # Sources, the name asked for, its uses as file:line, with a mark where only the name fits.
+_ROUTES = """Rails.application.routes.draw do
+  root to: "carts#show"  # resources :carts
+  resources :carts, except: :show do
+    member do
+      get :preview
+    end
+    post "pay", on: :collection
+  end
+  namespace :admin do
+    resources :carts, only: %i[show index],
+      path: "baskets" do
+      get :preview if Rails.env.test?
+    end
+  end
+  scope module: :v1 do
+    controller :carts do
+      get "old", action: :preview
+    end
+  end
+end
+"""
+_CONTROLLER = "class CartsController\n  def show = 1\n\n  def preview = 2\nend\n"
 CASES = {
     "an extension is the type it extends": (
         {
@@ -1011,6 +1033,36 @@ CASES = {
         },
         "one",
         {"a/urls.py:1", "a/urls.py:3"},
+        0,
+    ),
+    **{
+        f"routes of Rails in blocks, {asked}": (
+            {
+                "config/routes.rb": _ROUTES,
+                "app/controllers/carts_controller.rb": _CONTROLLER,
+                "app/controllers/admin/carts_controller.rb": f"module Admin\n{_CONTROLLER}end\n",
+                "app/controllers/v1/carts_controller.rb": f"module V1\n{_CONTROLLER}end\n",
+            },
+            f"app/controllers/{asked}",
+            {f"config/routes.rb:{line}" for line in lines},
+            unattributed,
+        )
+        for asked, lines, unattributed in (
+            ("carts_controller.rb::CartsController", (2, 3, 5, 7), 0),
+            ("carts_controller.rb::CartsController.show", (2,), 2),
+            ("carts_controller.rb::CartsController.preview", (5,), 2),
+            ("admin/carts_controller.rb::Admin.CartsController", (10, 12), 0),
+            ("admin/carts_controller.rb::Admin.CartsController.show", (10,), 1),
+            ("v1/carts_controller.rb::V1.CartsController.preview", (17,), 2),
+        )
+    },
+    "symbols that a list of Ruby hands on": (
+        {
+            "app/base.rb": "class Base\n  before_action :log, only: %i[show]\n  before_action %i[\n    guard\n  ]\n\n"
+            "  def show = %i[guard log]\n\n  def guard = 1\nend\n",
+        },
+        "guard",
+        {"app/base.rb:4", "app/base.rb:7 ?"},
         0,
     ),
     "what a template uses of a value": (

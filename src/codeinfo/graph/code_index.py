@@ -25,6 +25,7 @@ from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip
 from codeinfo.graph.uses import (
     Bindings,
     UsedNames,
+    called_names,
     dotted_names,
     import_timing,
     path_imports,
@@ -113,12 +114,8 @@ class ImportResolver:
             if rules.whole_names
             else [*self._given_edges(source, open_names), *self._implicit_edges(source, open_names)]
         )
-        if rules.full_names:
-            for name, line in dotted_names(unpack(packed)[0], lines).items():
-                for target in (
-                    self.of(source).full_name(source, imports, name) if "." in name or not source.packages else ()
-                ):
-                    _merge_edge(edges, Edge(source.path, target.path, line, target.names))
+        for edge in self._full_name_edges(source, imports, settled, packed) if rules.full_names else ():
+            _merge_edge(edges, edge)
         shown = (Edge(source.path, path, 1, implicit=True, timing="lazy") for path in self.of(source).shows(source))
         for edge in chain(self._fixture_edges(source, packed), shown):
             _merge_edge(edges, edge)
@@ -200,6 +197,21 @@ class ImportResolver:
             for whole in (written, *(scope + name for scope in scopes))
             for path in resolver.whole(source, whole_module(source, whole))
         ]
+
+    def _full_name_edges(
+        self, source: FileFacts, imports: Sequence[Import], settled: frozenset[str], packed: bytes
+    ) -> Iterator[Edge]:
+        """Types used by a longer name, and what files of PHP define in no namespace: others call the functions."""
+        text, lines = unpack(packed)[0], {written.line for written in imports}
+        for name, line in dotted_names(text, lines).items():
+            if "." in name or not source.packages:
+                for target in self.of(source).full_name(source, imports, name):
+                    yield Edge(source.path, target.path, line, target.names)
+        family = language_family(source.language)
+        for name, line in called_names(text).items():
+            defining = self.tree.definers.get((family, "", name), ()) if name not in settled else ()
+            for path in nearest_all(defining, source.folder):
+                yield Edge(source.path, path, line, (name,), implicit=True)
 
     def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
         """What is used by its full path without an import, if that leads to a file here. A variable may share a

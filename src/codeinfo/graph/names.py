@@ -174,7 +174,8 @@ def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """The method that a class of Ruby hands on by its name, `before_action :find_cart`, or the attribute that holds
     `@cart`. Elsewhere a symbol may name anything."""
     text = index.lines(unit.facts.file_id).get(use.line, "")
-    is_handed, is_variable = f":{use.name}" in text, f"@{use.name}" in text
+    is_handed = f":{use.name}" in text or _is_listed(index, unit, use)
+    is_variable = f"@{use.name}" in text
     around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(use.within))
     owner = next((scope for scope, definition in around if definition and definition.is_type), "")
     is_asked = bool(owner) and (is_variable or (is_handed and owner == use.within))
@@ -316,7 +317,21 @@ def is_symbol(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     places = [f"{text[max(at - 2, 0) : at]}\0{text[end : end + 2]}" for at, end in _words(text, use.name)]
     marked = [re.search(expression, place) is not None for place in places]
     bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
-    return bool(bare) and all(bare)
+    return (bool(bare) and all(bare)) or _is_listed(index, unit, use)
+
+
+_LISTED_SYMBOLS = re.compile(r"%[iI](?:\[[^\]]*|\([^)]*|\{[^}]*)\Z")
+_MOST_LISTED_LINES = 10
+
+
+def _is_listed(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+    """Whether a name of Ruby stands in a list of symbols: `%i[show edit]`."""
+    if not unit.facts.rules.names.constants:
+        return False
+    lines = index.lines(unit.facts.file_id)
+    above = "\n".join(lines.get(at, "") for at in range(use.line - _MOST_LISTED_LINES, use.line))
+    text = lines.get(use.line, "")
+    return any(_LISTED_SYMBOLS.search(f"{above}\n{text[:start]}") for start, _ in _words(text, use.name))
 
 
 def _words(text: str, name: str) -> Iterator[tuple[int, int]]:

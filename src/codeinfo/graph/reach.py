@@ -22,6 +22,7 @@ from codeinfo.graph.references import (
     symbol_info,
 )
 from codeinfo.graph.scopes import (
+    HELPERS,
     find_bases,
     find_import,
     find_included,
@@ -245,13 +246,15 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
 
 def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
-    """Which files use methods that a file of Rust adds to types of other files: no import leads to it."""
-    unit = index.unit(path)
+    """Which files use methods that no import leads to: those that a file of Rust adds to types of other files, and
+    helpers of Rails."""
+    unit, is_helper = index.unit(path), HELPERS.search(path) is not None
 
     def find() -> list[Edge]:
         impls = (SymbolId(path, name) for name, one in unit.by_qualified.items() if one.kind == "impl")
         added = tuple(f"{one.qualified}." for one in impls if whole_type(index, one).path != path)
-        methods = (SymbolId(path, name) for name in unit.by_qualified if added and name.startswith(added))
+        members = (name for name, one in unit.by_qualified.items() if is_helper or (added and name.startswith(added)))
+        methods = [SymbolId(path, name) for name in members if not unit.by_qualified[name].is_type]
         return [
             Edge(use.file.path, path, use.reference.line, (method.qualified,))
             for method in methods
@@ -259,7 +262,8 @@ def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
             if use.symbol == method and use.file.path != path
         ]
 
-    return index.memo.once(("added", path), find) if unit.facts.rules.imports.paths else ()
+    may_add = unit.facts.rules.imports.paths or (is_helper and unit.facts.rules.names.constants)
+    return index.memo.once(("added", path), find) if may_add else ()
 
 
 def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[str]:

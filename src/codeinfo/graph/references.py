@@ -522,13 +522,14 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
     for symbol, definition in lookup.symbols.items():
         facts = index.graph.files[symbol.path]
         rules = facts.rules
-        is_class = definition.kind == "class" and symbol.qualified in facts.exports
+        is_controller = rules.names.constants and symbol.qualified.endswith("Controller")
+        is_class = definition.kind == "class" and (is_controller or symbol.qualified in facts.exports)
         is_action = rules.names.constants and symbol.owner.qualified.endswith("Controller")
         is_found = (rules.imports.whole_names or rules.imports.full_names) and (is_class or is_action)
         for edge in index.graph.edges_to(symbol.path) if is_found else ():
             unit = index.unit(edge.source)
             for written in _imports_of(index, unit, (symbol.path,)):
-                if is_action and written.module.partition("#")[2] != definition.name:
+                if is_action and definition.name not in written.module.partition("#")[2].split(","):
                     continue
                 is_only = len(index.outcome(unit.facts, written).targets) == 1
                 use = Reference(lookup.name, written.line, "use", _definition_around(unit, written.line))

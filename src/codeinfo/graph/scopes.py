@@ -129,7 +129,8 @@ def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
     return [SymbolId(unit.facts.path, f"{within}.{name}")] if is_own else []
 
 
-_HANDED_TO_VIEWS = r"\bhelper_method\b[^\n#]*:{}\b"
+HELPERS = re.compile(r"/helpers/.*\.rb\Z")
+_HANDED_TO_VIEWS = r"\bhelper_method\b[^\n#]*(?::|%i[\[(](?:[^\])\n]*\s)?){}\b"
 
 
 def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:

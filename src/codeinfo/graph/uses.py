@@ -140,6 +140,15 @@ def dotted_names(text: str, imports: Collection[int]) -> dict[str, int]:
     return first_lines
 
 
+def called_names(text: str) -> dict[str, int]:
+    """Functions that are called without a receiver, each with its first line."""
+    first_lines: dict[str, int] = {}
+    for line, use in _uses_outside(text, ()):
+        if use.endswith("(") and use[0].islower() and "." not in use:
+            first_lines.setdefault(use[:-1], line)
+    return first_lines
+
+
 def path_imports(text: str, imports: Collection[int]) -> Iterator[Import]:
     """Paths to other modules, each as the equivalent import: `grep::printer::Sink::new()` takes `Sink` from
     `grep::printer`, or what follows the last module if nothing is capitalised. A path that starts with `self` may be

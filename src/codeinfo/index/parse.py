@@ -85,7 +85,10 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
         terms.append(_terms(span, layers, inside, chunks[-1].text))
     scopes = [symbols[at].definition if at >= 0 else None for at in within]
     types_only = type_blocks(tree.root_node, source, get_language(language).imports.types_block)
-    imports = time_imports(imports_of(matches, tree.root_node, source, layers.code, language), scopes, types_only)
+    imports = imports_of(matches, tree.root_node, source, layers.code, language)
+    if (table := get_language(language).imports.table) is not None and table[0].fullmatch(path):
+        imports = tuple(sorted((*imports, *table[1](source.text)), key=lambda entry: entry.line))
+    imports = time_imports(imports, scopes, types_only)
     if get_language(language).imports.types_elided:
         imports = _mark_dropped(imports, tree.root_node, source)
     rules = get_language(language).names

@@ -159,6 +159,7 @@ class ImportRules(Struct, frozen=True, kw_only=True):
     read: Callable[[str, int], Iterator[Import]] | None = None  # (statement, its line)
     calls: str = ""
     call_words: tuple[str, ...] = ("",)  # every match of `calls`, which is slow, contains one of these
+    table: tuple[re.Pattern[str], Callable[[str], Iterator[Import]]] | None = None  # (paths, text): routes name classes
     timed: bool = False  # imports may be lazy or type-only
     deferred: Literal["", "lazy", "types"] = ""  # imports load nothing: their use does, or a compiler reads everything
     types_elided: bool = False  # an import of nothing but types is left out when compiled

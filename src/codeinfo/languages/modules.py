@@ -15,6 +15,7 @@ from codeinfo.languages import model
 from codeinfo.languages.ecmascript import show_code
 from codeinfo.languages.manifests import package_name, read_cargo
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
+from codeinfo.languages.rails import TABLE, read_routes
 from codeinfo.model import Definition, Import
 
 # --- Go: an import names a folder below the path of a module in `go.mod`; a folder is a package ----------------------
@@ -395,10 +396,10 @@ _ZIG_MODULE = re.compile(r'\baddModule\(\s*"([^"]+)"\s*,\s*\.\{[^}"]*root_source
 _VARIABLE_PART = re.compile(r"^[\"']?(?:\$\{?[^/]*|\$\([^)]*\)|`[^`]*`)/")
 
 _RAILS_CONFIG = "application.rb"
-_RAILS_CLASS = (  # what precedes an association, the class of one, or the controller of a route
-    r"^[ \t]*(?:belongs_to|has_one|has_many|has_and_belongs_to_many|resources?)[ (]+(?=:)"
+_RAILS_CLASS = (  # what precedes an association, or the class of one
+    r"^[ \t]*(?:belongs_to|has_one|has_many|has_and_belongs_to_many)[ (]+(?=:)"
     r"|^[ \t]*factory[ (]+(?:(?=:\w+\b(?![^\n]*\bclass:))|:[^\n]*\bclass:[ ]*(?=[\"'][A-Z]))"
-    r"|\bclass_name:[ ]*(?=[\"'][A-Z])|(?:=>|\bto:)[ ]*(?=[\"'][\w/]+#)"
+    r"|\bclass_name:[ ]*(?=[\"'][A-Z])"
     r"|\brender[ (]+(?:(?:[\w:]*(?:partial|template|layout|action))(?::|[ ]*=>)[ ]*)?(?=[\"'][\w/]+[\"'])"
 )
 _RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
@@ -467,19 +468,16 @@ class RubyImports(Resolver):
 
     def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
         """The class of an association (`:line_items`, `"Shop::LineItem"`), which may be polymorphic, or the controller
-        of a route (`:carts`, `carts#show`), which may lie in a namespace around the route: in `config/routes/admin.rb`
-        that of `Admin` is meant, if there is one."""
-        plain, is_action, _ = name.lstrip(":").partition("#")
-        if is_action or "/config/routes" in f"/{source.path}":
-            controllers = [_ruby_key(f"{one}_controller") for one in (plain, f"{plain}s")]
-            classes = {
-                path: key
-                for key, paths in self._constants.items()
-                if key in controllers or key.endswith(tuple(f"/{one}" for one in controllers))
-                for path in paths
-            }
-            drawn = _ruby_key(source.path.partition("config/routes/")[2].removesuffix(".rb"))  # of a namespace
-            return tuple(path for path, key in classes.items() if key.startswith(f"{drawn}/")) or tuple(classes)
+        of a route (`admin/carts#`): of several, that in the namespace of the file (`config/routes/admin.rb`), if there
+        is one, otherwise the nearest to the top."""
+        plain, is_route, _ = name.lstrip(":").partition("#")
+        if is_route:
+            controller = _ruby_key(f"{plain}_controller")
+            keys = {key for key in self._constants if f"/{key}".endswith(f"/{controller}")}
+            drawn = _ruby_key(source.path.partition("config/routes/")[2].removesuffix(".rb"))
+            keys = {key for key in keys if drawn and key == f"{drawn}/{controller}"} or keys
+            depth = min((key.count("/") for key in keys), default=0)
+            return tuple(path for key in sorted(keys) if key.count("/") == depth for path in self._constants[key])
         singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
         return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
 
@@ -580,6 +578,7 @@ RUBY = model.Language(
         by_use=True,
         whole_names=True,
         configs=(_RAILS_CONFIG,),
+        table=(TABLE, read_routes),
     ),
     names=model.NameRules(implicit_self=True, open_types=True, constants=True, calls="bare", symbols=_RUBY_SYMBOL),
 )

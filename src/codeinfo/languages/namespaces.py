@@ -453,7 +453,7 @@ def _show_blade(text: str) -> str:
     return show_code(text, (*_BLADE.finditer(text), *tags))
 
 
-_BLADE_COMMENT = re.compile(r"\{\{--.*?--\}\}", re.DOTALL)
+_BLADE_COMMENT = re.compile(r"\{\{--.*?(?:--\}\}|\Z)", re.DOTALL)
 BLADE = PHP.as_template("blade", ".blade.php", _show_blade, _BLADE_COMMENT, "language_php_only")
 
 # --- Swift: files of a target see each other; an import names another target of the package --------------------------

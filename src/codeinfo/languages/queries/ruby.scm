@@ -1,6 +1,7 @@
 (comment) @comment
 (string_content) @string
 (heredoc_content) @string
+(bare_symbol (string_content) @quoted)
 
 (module name: (_) @name) @module
 (class name: (_) @name) @class
