@@ -51,7 +51,7 @@ _WITHOUT_SYNTAX = (
     ),
     Language(
         "json",
-        ".json .jsonc .json5 .jsonl .ndjson .webmanifest .geojson .har",
+        ".json .jsonc .json5 .jsonl .ndjson .webmanifest .geojson .har .arb .xcstrings",
         filenames=".prettierrc .eslintrc .babelrc .jshintrc .swcrc composer.json",
         kind=FileKind.CONFIG,
         family="ecmascript",

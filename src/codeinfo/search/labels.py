@@ -104,7 +104,7 @@ def _find_uses(names: Sequence[str], view: Snapshot) -> Mapping[int, Quotation]:
         key = ".".join(names[first:])
         written = re.sub(r"\\?[.:/]", "[.:/]", re.escape(key))
         if _SEVERAL_WORDS.fullmatch(key):
-            use = re.compile(rf"[\"'`.:/@]{written}(?:[\"'`]|(?![\w-]|[.:]\w))")
+            use = re.compile(rf"[\"'`.:/@{{]{written}(?:[\"'`]|(?![\w-]|[.:]\w))")
         else:
             use = re.compile(rf"([\"'`]){written}\1|\bstrings?[./]{written}\b")
         needed = set(terms(key))
