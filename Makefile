@@ -29,13 +29,15 @@ demo: $(VENV)/.installed
 
 # Types are checked beside the tests, since mypy keeps only one core busy; its verdict comes last. Files are run in the
 # order of their names, which puts the short ones of tests/unit last, so that no worker is left with a long one.
-# In a fresh clone one process compiles all tests; else each worker would, all at the same time.
+# In a fresh clone one process compiles all tests; else each worker would, all at the same time. A worker that crashed is
+# not replaced: with --dist loadfile that hangs.
 test: $(VENV)/.installed-dev style browser
 	@folder=$$(mktemp -d -p "$(MEMORY)" codeinfo-XXXXXX); chmod 711 $$folder; \
 	trap 'rm -rf $$folder' EXIT; trap 'exit 130' INT TERM; \
 	$(BIN)/mypy >.mypy.log 2>&1 & types=$$!; \
 	test -d tests/__pycache__ || $(BIN)/python -m pytest -q --collect-only >/dev/null; \
-	TMPDIR=$$folder $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder --basetemp=$$folder/t; \
+	TMPDIR=$$folder $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder \
+		--max-worker-restart=0 --basetemp=$$folder/t; \
 	failed=$$?; wait $$types || failed=1; cat .mypy.log; exit $$failed
 
 # The tests of the pages drive a real browser. Where it cannot be installed they are skipped, and say so.
