@@ -260,6 +260,20 @@ def test_a_plain_word_is_the_key_of_a_text_in_translations_alone(tmp_path: Path)
         assert paths(search('where is the text "All is safe now"'))[:2] == ["src/Saved.kt", "app/values/strings.xml"]
 
 
+def test_a_topic_shows_the_class_that_is_called_so(tmp_path: Path) -> None:
+    fields = "".join(
+        f"    private readonly Dictionary<string, QuickConnectResult> _of{n} = new();\n" for n in range(12)
+    )
+    calls = "        results[secret] = timers.Now;\n" * 12
+    methods = "".join(
+        f"    public QuickConnectResult {name}(string secret) {{\n        CheckQuickConnect(secret);\n{calls}    }}\n\n"
+        for name in ("Check", "Authorize", "Expire", "Remove")
+    )
+    files = {"src/QuickConnectManager.cs": f"public class QuickConnectManager {{\n{fields}\n{methods}}}\n"}
+    with make_engine(write(tmp_path, files)) as engine:
+        assert searcher(engine, tmp_path)("quick connect").hits[0].symbol == "QuickConnectManager"
+
+
 def test_a_dotted_name_is_a_key_only_if_no_definition_has_it(tmp_path: Path) -> None:
     files = {
         "src/body/errors.py": "def render(page):\n    return page\n",

@@ -25,7 +25,9 @@ DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
 OWNER_HERE = 1.0  # `Session` where `Session.send` is requested
 NAMED_HERE = 0.3  # a sentence that names something is rarely about its definition alone
 QUOTED_HERE = 10.0
-IN_FUNCTION = 0.3  # a chunk that is all code of functions: these answer what others declare, import or describe
+IN_FUNCTION = (
+    0.3  # a chunk that is all code of functions, or is called what is asked: others declare, import or describe
+)
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
 # Chunks with all of a quotation's words that are read for it, by the kinds that come first.
 READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
@@ -364,6 +366,10 @@ class Finder:
     def weigh(self, terms: Iterable[str], start: float = 0.0) -> float:
         """The weights of the distinct ones, added to those before."""
         return sum(map(self.weights.__getitem__, dict.fromkeys(terms)), start)
+
+    def share_of(self, name: str) -> float:
+        """The share of the query that is in a name."""
+        return self.weigh(term for _, term in self.find_terms(name)) / self.total if self.total else 0.0
 
     def find_terms(self, text: str) -> list[tuple[int, str]]:
         """Every position where a term starts, in order; the longest if several start or overlap there."""

@@ -636,7 +636,7 @@ def choose(
     idf = evidence.keyword.idf
     finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
     highest = (ranked[0].score if ranked else 0.0) or 1.0
-    for item, best in _candidates(query, evidence, view, ranked, options):
+    for item, best in _candidates(query, evidence, view, ranked, options, finder):
         root = options.root_of(item.file)
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
@@ -669,7 +669,7 @@ ScoredChunk = tuple[ChunkRow, float | None]  # with its cosine
 
 
 def _candidates(
-    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions
+    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, finder: Finder
 ) -> Iterator[tuple[Ranked, list[ScoredChunk]]]:
     """Files in order with their best chunks, read a page at a time: a plain search needs one."""
     per_file = options.per_file or (REPORT_RESULTS if query.shape is Shape.REPORT else 1)
@@ -691,17 +691,18 @@ def _candidates(
         chosen = [(item, list(islice(scored_chunks, len(chunks)))) for item, chunks in zip(items, rows, strict=True)]
         for (item, chunks), scored in zip(chosen, rows, strict=True):
             if query.shape is Shape.QUESTION and not query.about_types:
-                _put_functions_first(chunks, scored, view, item.file)
+                _put_answers_first(chunks, scored, view, item.file, finder)
             if past_tests:
                 chunks.sort(key=lambda entry: is_inline_test(entry[0].language, entry[0].symbol))
             del chunks[len(chunks) if most is None else most :]
         yield from _spread(chosen, per_file) if per_file > 1 else chosen
 
 
-def _put_functions_first(
-    chunks: list[ScoredChunk], scored: Sequence[tuple[int, float]], view: Snapshot, file: int
+def _put_answers_first(
+    chunks: list[ScoredChunk], scored: Sequence[tuple[int, float]], view: Snapshot, file: int, finder: Finder
 ) -> None:
-    """Order a file's best chunks by how much of them is code of functions as well."""
+    """Order a file's best chunks by how much of them is code of functions as well, or how much of the query is in the
+    name of what a chunk defines."""
     if len(chunks) < 2 or chunks[0][0].file_kind not in (FileKind.CODE, FileKind.TEST):
         return
     lines_by_file = view.once("lines of functions", dict[int, list[tuple[int, int]]])
@@ -710,7 +711,8 @@ def _put_functions_first(
 
     def worth(place: int) -> float:
         row, score = scored[place]
-        share = share_of_functions(chunks[place][0], lines_by_file[file])
+        chunk = chunks[place][0]
+        share = max(share_of_functions(chunk, lines_by_file[file]), finder.share_of(chunk.symbol.rpartition(".")[2]))
         return score + IN_FUNCTION * share * min(float(view.row_length[row]) / SHORT_ROW, 1)
 
     chunks[:] = [chunks[place] for place in sorted(range(len(chunks)), key=worth, reverse=True)]
