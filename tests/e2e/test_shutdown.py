@@ -28,7 +28,8 @@ NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found",
 def large(tmp_path: Path) -> Path:
     """Large enough that first answers take a while: each asks about another name."""
     unwanted = shutil.ignore_patterns("__pycache__", "*.safetensors")  # other test processes write to the first
-    return Path(shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large", ignore=unwanted))
+    shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / "package", ignore=unwanted)
+    return tmp_path / "large"
 
 
 def keep_asking(address: str, at: int, ended: threading.Event) -> None:
