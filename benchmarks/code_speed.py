@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gc
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -25,6 +24,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from synthetic import cpu_s
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -172,15 +172,9 @@ class Spent(NamedTuple):
 
 
 def _timed(work: Callable[[], object]) -> Spent:
-    wall, cpu = time.perf_counter(), _processor()
+    wall, cpu = time.perf_counter(), cpu_s()
     work()
-    return Spent(1000 * (time.perf_counter() - wall), 1000 * (_processor() - cpu))
-
-
-def _processor() -> float:
-    """Seconds, with those of processes that have ended: parsers and git."""
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    return Spent(1000 * (time.perf_counter() - wall), 1000 * (cpu_s() - cpu))
 
 
 if __name__ == "__main__":

@@ -13,12 +13,13 @@ from __future__ import annotations
 import argparse
 import math
 import re
-import resource
 import statistics
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from synthetic import cpu_s
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -147,7 +148,7 @@ def pages(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
     with engine(place, flags) as facade:
         started = time.perf_counter()
         (report,) = facade.documents.add(DocsAddRequest((str(folder),), name="pages", path=str(place))).reports
-        took, busy = time.perf_counter() - started, processor_seconds()
+        took, busy = time.perf_counter() - started, cpu_s()
         print(f"{report.documents} documents, {report.chunks} passages in {took:.1f} s ({busy:.1f} s of processor)")
         for refresh in (True, False):
             times, busy = [], time.process_time()
@@ -161,12 +162,6 @@ def pages(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
             look = "with a look for changes" if refresh else "search alone"
             median = statistics.median(times)
             print(f"{look}: median {median:.1f} ms, fastest {min(times):.1f} ms, processor {spent:.1f} ms")
-
-
-def processor_seconds() -> float:
-    """Of this process and the workers it had: the same on a busy machine and an idle one."""
-    usages = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ from zlib import crc32
 import msgspec
 from index_speed import family
 from msgspec import Struct
-from synthetic import cost, queries
+from synthetic import cost, memory_mb, queries
 
 import codeinfo
 from codeinfo.config import Config
@@ -111,7 +111,7 @@ def peak_of(pid: int) -> Iterator[list[float]]:
 
     def look() -> None:
         while not done.wait(LOOK_EVERY_S):
-            peak[0] = max(peak[0], sum(map(pss_mb, family(pid))))
+            peak[0] = max(peak[0], sum(memory_mb(member, "Pss") for member in family(pid)))
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -120,14 +120,6 @@ def peak_of(pid: int) -> Iterator[list[float]]:
     finally:
         done.set()
         thread.join()
-
-
-def pss_mb(pid: int | str) -> float:
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                return int(line.split()[1]) / 1000
-    return 0.0
 
 
 def measure(work: Path, sources: list[Path], chunks: int) -> Figures:
@@ -188,7 +180,7 @@ def ask(root: Path, cache: Path, work: Path) -> tuple[list[float], float]:
             started = time.process_time()
             engine.search(SearchRequest(query, (str(root),), refresh=False))
             times.append(1000 * (time.process_time() - started))
-        return times, pss_mb(os.getpid())
+        return times, memory_mb(os.getpid(), "Pss")
 
 
 # --- what is shown -------------------------------------------------------------------------------------------------

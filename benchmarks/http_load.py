@@ -20,6 +20,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from synthetic import memory_mb
+
 from codeinfo.config import Config
 from codeinfo.operations.search import SearchRequest
 from codeinfo.serve.refresh import server_engine
@@ -151,9 +153,13 @@ print(json.dumps([times, errors]))
     def memory_over(self, sessions: int) -> dict[str, Any]:
         """Resident memory before and after many short sessions of a page and a search."""
         self._sessions(200)
-        before = self._resident_mb()
+        before = memory_mb(self._process.pid, "VmRSS")
         self._sessions(sessions)
-        return {"sessions": sessions, "grew_mb": round(self._resident_mb() - before, 1), "resident_mb": before}
+        return {
+            "sessions": sessions,
+            "grew_mb": round(memory_mb(self._process.pid, "VmRSS") - before, 1),
+            "resident_mb": before,
+        }
 
     def _sessions(self, count: int) -> None:
         token = (Config.load().paths.data_dir / "web-token").read_text()
@@ -163,12 +169,6 @@ print(json.dumps([times, errors]))
             connection.getresponse().read()
             self._search(connection, number)
             connection.close()
-
-    def _resident_mb(self) -> float:
-        for line in Path(f"/proc/{self._process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS"):
-                return int(line.split()[1]) / 1000
-        return 0.0
 
 
 def _drip(slow: socket.socket, ended: threading.Event) -> None:

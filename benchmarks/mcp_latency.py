@@ -13,51 +13,20 @@ import itertools
 import json
 import os
 import re
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
+from mcp_sizes import Session
 from msgspec import Struct
-from synthetic import queries, write_tree
+from synthetic import children_cpu_s, process_cpu_s, queries, write_tree
 
 CHUNKS_PER_FILE = 20
 SERVER_ENDS_S = 6.0  # after its last client has gone
-
-
-class Session:
-    def __init__(self, folder: Path) -> None:
-        started = time.perf_counter()
-        command = [sys.executable, "-m", "codeinfo", "mcp", "--tools", "search,code"]
-        self.process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "bench", "version": "1"}}
-        self.number = 0
-        self.request("initialize", hello)
-        self.handshake = time.perf_counter() - started
-
-    def request(self, method: str, params: dict[str, Any]) -> Any:
-        self.number += 1
-        line = json.dumps({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        while True:
-            reply = json.loads(self.process.stdout.readline())
-            if reply.get("id") == self.number:
-                return reply["result"]
-
-    def call(self, tool: str, **arguments: Any) -> Any:
-        return self.request("tools/call", {"name": tool, "arguments": arguments})
-
-    def close(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait(10)
+TOOLS = ("--tools", "search,code")
 
 
 def handshake(folder: Path, runs: int = 7) -> None:
@@ -69,48 +38,39 @@ def handshake(folder: Path, runs: int = 7) -> None:
         ("with a server of its own", False, False),
     ):
         os.environ["CODEINFO_MCP_SHARED"] = str(shared).lower()
-        found = []
-        first = Session(folder) if beside else None
+        wall, cpu = list[float](), list[float]()
+        first = Session(folder, *TOOLS) if beside else None
         if first is not None:
             first.request("tools/list", {})
         for _ in range(runs):
-            used = processor_time()
-            session = Session(folder)
+            used = children_cpu_s()
+            session = Session(folder, *TOOLS)
             session.close()
-            found.append((session.handshake, processor_time() - used))
+            wall.append(1000 * session.handshake_s)
+            cpu.append(1000 * (children_cpu_s() - used))
             if shared and not beside:
                 time.sleep(SERVER_ENDS_S)
         if first is not None:
             first.close()
-        wall, cpu = (1000 * statistics.median(one) for one in zip(*found, strict=True))
-        print(f"handshake {title:<25} {wall:5.0f} ms; {cpu:5.0f} ms of the processor in all; median of {runs}")
-
-
-def own_processor_time(pid: int) -> float:
-    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-
-def processor_time() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+        print(f"handshake {title:<25} {statistics.median(wall):5.0f} ms;", end=" ")
+        print(f"{statistics.median(cpu):5.0f} ms of the processor in all; median of {runs}")
 
 
 def stdio(folder: Path, calls: int) -> None:
     os.environ["CODEINFO_MCP_SHARED"] = "false"  # so that its process is the one that works
-    session = Session(folder)
+    session = Session(folder, *TOOLS)
     session.call("refresh_index")
     status = session.call("get_indexing_status")["structuredContent"]
     asked = queries(calls + 20)
     for query in asked[:20]:
         session.call("search_codebase", query=query)
-    times, used = [], own_processor_time(session.process.pid)
+    times, used = [], process_cpu_s(session.process.pid)
     for query in asked[20:]:  # each for the first time
         started = time.perf_counter()
         reply = session.call("search_codebase", query=query)
         times.append(1000 * (time.perf_counter() - started))
         assert "results" in json.loads(reply["content"][0]["text"])
-    each = 1000 * (own_processor_time(session.process.pid) - used) / calls
+    each = 1000 * (process_cpu_s(session.process.pid) - used) / calls
     session.close()
     times.sort()
     print(f"index                           {status['chunks']:,} chunks, {status['files']:,} files")

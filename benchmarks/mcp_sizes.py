@@ -44,20 +44,22 @@ def count(texts: list[str], tokenizers: Path) -> list[list[int]]:
 
 
 class Session:
-    """One server over standard input and output."""
+    """One server over standard input and output; `handshake_s` is how long it took to be there."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
-        command = [sys.executable, "-m", "codeinfo", "mcp", *options]
-        self._process = subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, folder: Path, *options: str, environment: dict[str, str] | None = None) -> None:
+        started = time.perf_counter()
+        command, pipe = [sys.executable, "-m", "codeinfo", "mcp", *options], subprocess.PIPE
+        self.process = subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, env=environment)
         self._number = 0
         self.request("initialize", HELLO)
+        self.handshake_s = time.perf_counter() - started
         self._send({"method": "notifications/initialized"})
 
     def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
         self._number += 1
         self._send({"id": self._number, "method": method, "params": params})
-        assert self._process.stdout is not None
-        while (reply := json.loads(self._process.stdout.readline())).get("id") != self._number:
+        assert self.process.stdout is not None
+        while (reply := json.loads(self.process.stdout.readline())).get("id") != self._number:
             pass
         result: dict[str, Any] = reply["result"]
         return result
@@ -66,14 +68,14 @@ class Session:
         return self.request("tools/call", {"name": tool, "arguments": arguments})
 
     def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(10)
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait(10)
 
     def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._process.stdin.flush()
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
 
 
 @contextmanager
@@ -163,9 +165,10 @@ def show_replies(queries: list[dict[str, Any]], trees: Path, tokenizers: Path, k
     good = True
     print(f"\n{len(texts)} replies of ten results: {found} have a right file, {found_whole} with all that is known")
     for name, column in (("o200k", 0), ("claude", 1)):
-        own = sorted(one[column] for one in tokens)
-        print(f"  {name:<8} median {statistics.median(own):,.0f}, largest {own[-1]:,} tokens, at most {REPLY_TOKENS}")
-        good &= own[-1] <= REPLY_TOKENS
+        sizes = sorted(counted[column] for counted in tokens)
+        middle = statistics.median(sizes)
+        print(f"  {name:<8} median {middle:,.0f}, largest {sizes[-1]:,} tokens, at most {REPLY_TOKENS}")
+        good &= sizes[-1] <= REPLY_TOKENS
     errors = sorted(abs(guess - sum(real) / 2) / (sum(real) / 2) for guess, real in zip(estimates, tokens, strict=True))
     print(f"  tokenEstimate is off the mean of both by {errors[len(errors) // 2]:.1%}, at worst {errors[-1]:.1%}")
     return good and errors[-1] <= ESTIMATE and found == found_whole

@@ -19,6 +19,8 @@ import threading
 import time
 from pathlib import Path
 
+from synthetic import memory_mb
+
 QUERIES = ("parse header", "dependency injection", "how are errors handled", "websocket close", "security scopes")
 NAMES = ("get", "Request", "Response", "app", "client", "Depends", "Query", "Body", "router", "include_router", "name")
 
@@ -101,9 +103,7 @@ def watch_health(host: str, until: float, times: dict[str, list[float]]) -> None
 
 def resident_mb(process: int) -> dict[str, int]:
     """The server's own memory, and what it has mapped of files, which the system takes back when it needs to."""
-    lines = Path(f"/proc/{process}/status").read_text().splitlines()
-    found = {line.split(":")[0]: int(line.split()[1]) // 1000 for line in lines if line.startswith("Rss")}
-    return {"own": found["RssAnon"], "of_files": found["RssFile"]}
+    return {"own": int(memory_mb(process, "RssAnon")), "of_files": int(memory_mb(process, "RssFile"))}
 
 
 if __name__ == "__main__":

@@ -27,8 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from growth import pss_mb
-from synthetic import copy_index
+from synthetic import copy_index, memory_mb
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -166,7 +165,7 @@ def main() -> None:
         likely = ask(engine, questions, paths)
         show_times("likely files", questions, likely)
         show_times("asked again", questions, ask(engine, questions, paths))
-        print(f"memory {pss_mb('self'):.0f} MB")
+        print(f"memory {memory_mb(os.getpid(), 'Pss'):.0f} MB")
         if options.steps:
             show_steps(engine, questions, paths, options.steps)
         if options.no_exact:

@@ -9,44 +9,15 @@ idle, and what is left five seconds after the last client; the first line is a s
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
-QUERY = {"name": "search_codebase", "arguments": {"query": "how is a request handled"}}
-INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
+from mcp_sizes import Session
+from synthetic import memory_mb, process_cpu_s
 
-
-class Client:
-    def __init__(self, folder: str, environment: dict[str, str]) -> None:
-        command = [sys.executable, "-m", "codeinfo", "mcp", folder]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-        self._last = 0
-        self.request("initialize", INITIALIZE)
-        self._send({"method": "notifications/initialized"})
-
-    def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        self._last += 1
-        self._send({"id": self._last, "method": method, "params": params})
-        assert self._process.stdout is not None
-        reply: dict[str, Any] = {}
-        while reply.get("id") != self._last:
-            reply = json.loads(self._process.stdout.readline())
-        assert "result" in reply, reply
-        return reply
-
-    def _send(self, message: dict[str, Any]) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def close(self) -> None:
-        self._process.communicate()
+QUERY = "how is a request handled"
 
 
 def processes(mark: str) -> list[int]:
@@ -62,33 +33,17 @@ def processes(mark: str) -> list[int]:
     return found
 
 
-def pss_mb(pid: int) -> float:
-    try:
-        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    except OSError:
-        return 0.0
-    return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:")) / 1024
-
-
-def cpu_s(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measure(folders: list[str], clients: int, idle_s: float, shared: bool) -> None:
+def measure(folders: list[Path], clients: int, idle_s: float, shared: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="ci-") as runtime:
         environment = {**os.environ, "XDG_RUNTIME_DIR": runtime, "CODEINFO_MCP_SHARED": str(shared).lower()}
-        started = [Client(folders[number % len(folders)], environment) for number in range(clients)]
+        started = [Session(folders[number % len(folders)], environment=environment) for number in range(clients)]
         for client in started:
-            client.request("tools/call", QUERY)
+            client.call("search_codebase", query=QUERY)
         time.sleep(2)
         running = processes(runtime)
-        memory, before = sum(map(pss_mb, running)), sum(map(cpu_s, running))
+        memory, before = sum(memory_mb(pid, "Pss") for pid in running), sum(map(process_cpu_s, running))
         time.sleep(idle_s)
-        busy = (sum(map(cpu_s, running)) - before) / idle_s
+        busy = (sum(map(process_cpu_s, running)) - before) / idle_s
         for client in started:
             client.close()
         time.sleep(5)
@@ -100,7 +55,7 @@ def measure(folders: list[str], clients: int, idle_s: float, shared: bool) -> No
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folders", nargs="+")
+    parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--idle", type=float, default=20)
     options = parser.parse_args()

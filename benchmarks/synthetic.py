@@ -1,8 +1,9 @@
-"""For measurements: trees of any size whose words are spread as in real code, copies of indexes, and a clock for whole
-commands."""
+"""For measurements: trees of any size whose words are spread as in real code, copies of indexes, and what processes
+take of the machine."""
 
 from __future__ import annotations
 
+import os
 import random
 import resource
 import shutil
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import accumulate
 from pathlib import Path
 from statistics import median
@@ -171,11 +173,38 @@ class Cost(NamedTuple):
 
 
 def cost(command: list[str], environment: dict[str, str]) -> Cost:
-    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, started = children_cpu_s(), time.perf_counter()
     subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-    wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return Cost(1000 * wall, 1000 * cpu)
+    return Cost(1000 * (time.perf_counter() - started), 1000 * (children_cpu_s() - before))
+
+
+def cpu_s() -> float:
+    """The processor time of this process and of those it started that have ended, such as parsers and git."""
+    return time.process_time() + children_cpu_s()
+
+
+def children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def process_cpu_s(pid: int) -> float:
+    """The processor time of a running process; 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(pid: int, field: str) -> float:
+    """The memory of a process by the kernel's name for it, such as VmRSS or Pss; 0 if it has ended."""
+    file = "smaps_rollup" if field == "Pss" else "status"
+    with suppress(OSError):
+        for line in Path(f"/proc/{pid}/{file}").read_text().splitlines():
+            if line.startswith(f"{field}:"):
+                return int(line.split()[1]) / 1000
+    return 0.0
 
 
 def typical(costs: list[Cost]) -> Cost:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import statistics
 import sys
 import tempfile
@@ -19,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
 import psycopg
 from postgres_tools import new_database
+from synthetic import cpu_s
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -27,11 +27,6 @@ from codeinfo.operations.search import IndexRequest, SearchRequest
 QUERIES = ("parse the configuration file", "retry a failed request", "where are errors logged", "open a connection",
            "escape a string", "validate input", "close all resources", "compare versions", "read a header")  # fmt: skip
 SEARCHES = 20  # of each project
-
-
-def cpu_s() -> float:
-    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def bytes_below(folder: Path) -> int:

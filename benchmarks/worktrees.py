@@ -18,7 +18,6 @@ import argparse
 import json
 import os
 import re
-import resource
 import shutil
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
+from synthetic import children_cpu_s
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -77,13 +77,13 @@ class Bench:
         self.git("checkout", "--quiet", "--detach", revision, at=at)
 
     def index(self, root: Path) -> Cost:
-        before, size = _child_seconds(), disk_use(self.cache)
+        before, size = children_cpu_s(), disk_use(self.cache)
         command = [sys.executable, "-m", "codeinfo", "index", str(root)]
         environment = {**os.environ, "CODEINFO_CACHE_DIR": str(self.cache)}
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if done.returncode not in (0, SKIPPED):
             raise SystemExit(done.stderr)
-        return Cost(_child_seconds() - before, disk_use(self.cache) - size)
+        return Cost(children_cpu_s() - before, disk_use(self.cache) - size)
 
     def answers(self, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
         return answers(self.cache, root, questions, at)
@@ -153,11 +153,6 @@ def first_difference(one: Any, other: Any, where: str = "") -> str:
     else:
         return f"{where}: {str(one)[:200]} / {str(other)[:200]}"
     return next(first_difference(a, b, f"{where}/{key}") for key, a, b in pairs if not same(a, b))
-
-
-def _child_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def disk_use(folder: Path) -> float:
