@@ -160,9 +160,9 @@ def main() -> None:
     lost = Counter((one.found, other.found) for _, one, other in pairs)
     print(f"lost by grep {lost[False, True]}, by CodeInfo {lost[True, False]}, by both {lost[False, False]}")
     if options.losses:
-        for task, one, other in pairs:
-            if not one.found or not other.found:
-                who = "both" if not one.found and not other.found else "grep" if not one.found else "CodeInfo"
+        losers = {(False, False): "both", (False, True): "grep", (True, False): "CodeInfo"}
+        for task, by_grep, by_codeinfo in pairs:
+            if who := losers.get((by_grep.found, by_codeinfo.found)):
                 print(f"  {who:<9} {task.folder.name}: {task.query[:80]} → {', '.join(task.targets)[:80]}")
 
 

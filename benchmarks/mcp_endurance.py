@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 SERVER = [sys.executable, "-m", "codeinfo", "mcp", "--tools", "search,code"]
+TOOLS = ("search_codebase", "get_symbol_references", "get_memory", "nothing", "get_review_packet")
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "endurance", "version": "1"}}
 HOSTILE = (
     b"garbage\n",
@@ -42,9 +43,7 @@ def calls(folder: Path, count: int) -> bool:
         seen = []
         server.stdin.write(line(0, "initialize", **HELLO))
         for number in range(1, count + 1):
-            tool = ("search_codebase", "get_symbol_references", "get_memory", "nothing", "get_review_packet")[
-                number % 5
-            ]
+            tool = TOOLS[number % len(TOOLS)]
             arguments = {"symbol": "work"} if tool == "get_symbol_references" else {"query": f"work {number}"}
             server.stdin.write(line(number, "tools/call", name=tool, arguments=arguments))
             server.stdin.flush()

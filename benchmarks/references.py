@@ -138,8 +138,11 @@ def _known_as(symbol: str, path: str) -> str:
     """Without version, and without the source folder that scip-python takes for a package in some places."""
     if symbol.startswith("local "):
         return f"{symbol} {path}"
-    scheme, manager, package, _, rest = (*symbol.split(" ", 4), "", "", "", "")[:5]
-    return " ".join((scheme, manager, package, rest.removeprefix("`").removeprefix("src.").replace("`", "", 1)))
+    scheme, _, rest = symbol.partition(" ")
+    manager, _, rest = rest.partition(" ")
+    package, _, rest = rest.partition(" ")
+    name = rest.partition(" ")[2].removeprefix("`").removeprefix("src.").replace("`", "", 1)
+    return " ".join((scheme, manager, package, name))
 
 
 # --- comparison ----------------------------------------------------------------------------------------------------
@@ -154,8 +157,9 @@ class Figures:
         self.missed: list[str] = []
 
     def add(self, level: str, is_call: bool, outcome: str) -> None:
-        for what in ("references", *(("calls",) if is_call else ())):
-            self.counts[level, what, outcome] += 1
+        self.counts[level, "references", outcome] += 1
+        if is_call:
+            self.counts[level, "calls", outcome] += 1
 
     def __iadd__(self, other: Figures) -> Figures:
         self.counts += other.counts
@@ -207,8 +211,9 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
             if ours and not ours & theirs and _is_shorthand(line, place):
                 known, theirs = None, set()
             for symbol in ours:
-                judged = known is not None and (symbol.path in covered or spoken == "go")
-                outcome = ("right" if symbol in theirs else "wrong") if judged else "unjudged"
+                outcome = "right" if symbol in theirs else "wrong"
+                if known is None or (symbol.path not in covered and spoken != "go"):
+                    outcome = "unjudged"
                 figures.add("resolved", is_call, outcome)
                 if outcome == "wrong":
                     figures.wrong.append(_shown(place, f"{symbol}; {sorted(map(str, theirs))}", line))

@@ -92,8 +92,12 @@ def main() -> None:
         what = [one for one in hits if one.kind != "risk"]
         shown += bool(what)
         located += bool(hits) and not what
-        state = "shown  " if what else "located" if hits else "missed "
-        print(f"{state} {entry['name']} {entry['commit'][:9]} ({len(findings)} findings): {entry['wrong']}", flush=True)
+        state = "located" if hits else "missed"
+        if what:
+            state = "shown"
+        print(
+            f"{state:<7} {entry['name']} {entry['commit'][:9]} ({len(findings)} findings): {entry['wrong']}", flush=True
+        )
         for one in findings if options.verbose else what[:1] or hits[:1]:
             print(f"          {one.kind} {one.place} {one.message[:150]}")
     print(f"{shown} of {len(entries)} shown, {located} only located; {total / len(entries):.1f} findings a commit")

@@ -31,6 +31,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from itertools import count, islice
 from pathlib import Path
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
@@ -151,23 +153,20 @@ def _finds(team: Team, project: str, word: str) -> bool:
     return len(team.engine.grep(GrepRequest(word, (project,))).matches) >= 10
 
 
+def commit(repository: Repository, numbers: Iterator[int], modules: int) -> None:
+    """Each module has a number that none had before."""
+    files = {}
+    for number in islice(numbers, modules):
+        body = f"def handle_{number}(order):\n    return order.total * {number}\n\n\n"
+        files[f"part{number % 17}/module{number % 900}.py"] = f"{body}class Kind{number}:\n    value = {number}\n"
+    repository.commit(f"Change {len(files)} modules", files)
+
+
 def kills(place: Path, moments: int, seed: int) -> None:
-    generator = random.Random(seed)
+    generator, numbers = random.Random(seed), count(1)
     (place / "served").mkdir(parents=True)
     repository = Repository(place / "served" / "tree")
-    number = 0
-
-    def commit(count: int) -> str:
-        nonlocal number
-        files = {}
-        for _ in range(count):
-            number += 1
-            name = f"part{number % 17}/module{number % 900}.py"
-            body = f"def handle_{number}(order):\n    return order.total * {number}\n\n\n"
-            files[name] = body + f"class Kind{number}:\n    value = {number}\n"
-        return repository.commit(f"Change {number}", files)
-
-    commit(600)
+    commit(repository, numbers, 600)
     team = Team(new_database(), place / "machine")
     team.environment["CODEINFO_STORE_HEARTBEAT_S"] = "0.1"
     workers = [team.start_worker() for _ in range(2)]
@@ -178,7 +177,7 @@ def kills(place: Path, moments: int, seed: int) -> None:
             while killed < moments:
                 time.sleep(generator.uniform(0.2, 3))
                 if jobs(team).waiting + jobs(team).running == 0:
-                    commit(generator.choice((5, 250, 450)))
+                    commit(repository, numbers, generator.choice((5, 250, 450)))
                     team.engine.team.index_project(TeamProjectIndexRequest(project, MAIN))
                     time.sleep(generator.uniform(0, 0.6))
                 victim = generator.randrange(len(workers))
@@ -195,6 +194,20 @@ def kills(place: Path, moments: int, seed: int) -> None:
     finally:
         for worker in workers:
             end(worker)
+    runs, divided, left_out = check_runs(team)
+    same = team.digest(project) == clean_digest(repository, place)
+    print(
+        f"{killed} kills, {at_work} of them with a job in hand: {runs} runs, each with one effect; no job left over;"
+        f" {divided} batches divided, {left_out} files left out;"
+        f" digest {'equals' if same else 'DIFFERS FROM'} a clean build"
+    )
+    team.close()
+    if not same:
+        sys.exit(1)
+
+
+def check_runs(team: Team) -> tuple[int, int, int]:
+    """How many runs there were, batches that were divided and files left out; all is done, each once."""
     state = jobs(team)
     assert (state.waiting, state.running, state.failed) == (0, 0, ()), state
     with team.database.transaction() as db:
@@ -206,15 +219,7 @@ def kills(place: Path, moments: int, seed: int) -> None:
         (divided,) = db.execute("SELECT count(*) FROM index_batches WHERE divided").fetchall()[0]
     assert active == 0
     assert generation == 2 * runs, (generation, runs)  # each run changed the tree once and marked it complete once
-    same = team.digest(project) == clean_digest(repository, place)
-    print(
-        f"{killed} kills, {at_work} of them with a job in hand: {runs} runs, each with one effect; no job left over;"
-        f" {divided} batches divided, {left_out} files left out;"
-        f" digest {'equals' if same else 'DIFFERS FROM'} a clean build"
-    )
-    team.close()
-    if not same:
-        sys.exit(1)
+    return runs, divided, left_out
 
 
 def servers(place: Path, moments: int, seed: int) -> None:

@@ -219,7 +219,7 @@ def _comment_at(lang: str, lines: list[str], i: int) -> tuple[list[str], int] | 
         return _block_comment(lines, i, "-}")
     if lang == "elixir" and s.startswith(('@doc """', '@moduledoc """', '@doc ~S"""')):
         return _block_comment(lines, i + 1, '"""')
-    mark = "//" if lang in SLASH else "#" if lang in HASH else "--" if lang in DASH else None
+    mark = next((sign for sign, langs in (("//", SLASH), ("#", HASH), ("--", DASH)) if lang in langs), None)
     if mark is None or not s.startswith(mark) or s.startswith("#!"):
         return None
     out = []

@@ -36,7 +36,7 @@ from codeinfo.store.sqlite import SqliteStore, TreeGone
 if TYPE_CHECKING:
     from codeinfo.index.pool import ParsePool, Spares
     from codeinfo.search.channels import CommitIndex
-    from codeinfo.team.store import TeamStore, TeamTree, TreeGeneration
+    from codeinfo.team.store import TeamTree, TreeGeneration
 
 
 def team_cache(config: Config) -> Path:
@@ -522,8 +522,10 @@ class _Refresh(Struct, frozen=True):
             with index.pulling:
                 live = index.live_store()
                 usable = live if isinstance(live, TeamStore) and live.recipe == index.recipe() else None
-                if usable is not None and index.is_settled(usable) and not self._is_behind(usable):
-                    return
+                if usable is not None and index.is_settled(usable):
+                    confirmed = None if self.expected else index.confirmed_copy()
+                    if confirmed is usable or not usable.is_behind(patient=self.expected):
+                        return
                 try:
                     with index.folder.lock(until - time.monotonic(), self._wait) as died:
                         copy, _ = index.target(full=False)
@@ -539,10 +541,6 @@ class _Refresh(Struct, frozen=True):
                         raise
             self._wait()
             time.sleep(_LOOK_AGAIN_S)
-
-    def _is_behind(self, copy: TeamStore) -> bool:
-        confirmed = None if self.expected else self.index.confirmed_copy()
-        return confirmed is not copy and copy.is_behind(patient=self.expected)
 
     def _build(self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool) -> Outcome:
         index = self.index
