@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from repository_tools import Repository
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.search import IndexRequest, SearchRequest
 from codeinfo.search.channels import Commit, CommitIndex, index_commits, past_changes, score_changes
+from codeinfo.sources import git
 from codeinfo.store.layout import COMMITS_FILE
 from codeinfo.store.segments import load_commits, save_commits
 
@@ -152,3 +154,18 @@ def readable(index: CommitIndex) -> tuple[object, ...]:
     paths = [index.paths[at] for at in index.path_ids]
     changes = list(zip(index.changed.tolist(), paths, index.shares.tolist(), strict=True))
     return index.head, list(index.ids), index.indexed.tolist(), terms, index.lengths.tolist(), sorted(changes)
+
+
+@pytest.mark.parametrize("shape", ["--name-only", "--name-status"])
+def test_a_log_is_read_whatever_its_messages_and_names_are(tmp_path: Path, shape: str) -> None:
+    odd = Repository(tmp_path / "odd")
+    names = ["\n", "\nnew line.py", "\x02start.py", "\x1fsign.py", "a\x1f\x02b.py", "plain.py"]
+    first = odd.commit("Say \x1f and \x02\n\n\x1f", dict.fromkeys(names, "x = 1\n"))
+    empty = odd.commit("Nothing", {})
+    last = odd.commit("\x1f", {"\x1fsign.py": "x = 2\n"})
+    form = git.log_format("%H", "%s", "%b")
+    commits = list(git.read_log(os.fsdecode(git.run(odd.folder, ("log", "-z", shape, "--no-renames", form))), 3))
+    listed = [sorted(name for name in changed if name not in ("A", "M")) for _, changed in commits]
+    assert listed == [["\x1fsign.py"], [], sorted(names)]
+    assert [values[0] for values, _ in commits] == [last, empty, first]
+    assert commits[2][0][1:] == ["Say \x1f and \x02", "\x1f\n"]

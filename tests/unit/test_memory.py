@@ -226,7 +226,7 @@ def log_of(*commits: tuple[str, str, str], first: float = 1) -> str:
     for number, (subject, body, files) in enumerate(commits):
         fields = (f"{number:040x}", str(int(NOW - (first + number) * DAY)), "Ann", subject, body)
         names = "".join(f"{name}\0" for name in files.split())
-        entries.append("\x02" + "\x1f".join(fields) + "\x1f\0\n" + names)
+        entries.append("\0\0" + "\0".join(f"\x1f{field}" for field in fields) + "\0\n" + names)
     return "".join(entries)
 
 

@@ -104,7 +104,7 @@ def test_blame_and_log_are_read() -> None:
         (0, "Ben", "three"),
     ]
     assert dates_after_edit(["one", "new"], lines, 200) == [100, 200]
-    log = "\x02300\x1fc2\x1fann@x\x1f\0\na.py\0b.py\0\x02100\x1fc1\x1fben@x\x1f\0\nb.py\0c.py\0"
+    log = "\0\0\x1f300\0\x1fc2\0\x1fann@x\0\na.py\0b.py\0\0\0\x1f100\0\x1fc1\0\x1fben@x\0\nb.py\0c.py\0"
     assert last_changes(log) == {
         "a.py": LastChange(300, "c2", {"ann@x"}),
         "b.py": LastChange(300, "c2", {"ann@x", "ben@x"}),

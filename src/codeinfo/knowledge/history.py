@@ -344,7 +344,7 @@ class History:
         """Id, message (in git's format) and paths of each commit."""
         log = self._text(("log", "--no-merges", *_NAMES, git.log_format("%H", message), *arguments), stdin=stdin)
         listed = list(git.read_log(log, 2))
-        texts = ("\0".join((text, *names)) for (_, text), names in listed)
+        texts = ("\0".join((text, *names)).replace("\x02", " ") for (_, text), names in listed)
         masked = mask("\x02".join(texts))[0].split("\x02")  # without ids, which look like keys
         for ((commit, _), _), entry in zip(listed, masked, strict=True) if listed else ():
             text, *names = entry.split("\0")

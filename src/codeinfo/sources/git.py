@@ -357,17 +357,19 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) ->
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 
+_COMMIT = re.compile("\0\0+(?=\x1f)")  # between commits; no field is empty, thanks to its sign, and no name is
+
+
 def log_format(*fields: str) -> str:
     """The switch that produces what `read_log` reads, with `-z` and file names."""
-    return f"--format=%x02{'%x1f'.join(fields)}%x1f"
+    return f"--format=%x00%x00{'%x00'.join(f'%x1f{field}' for field in fields)}"
 
 
 def read_log(log: str, fields: int) -> Iterator[tuple[list[str], list[str]]]:
-    """The fields of each commit, and its listed files. A commit whose message has field separators is left out."""
-    for record in log.split("\x02")[1:]:
-        *values, names = record.split("\x1f")
-        if len(values) == fields:
-            yield values, [name.lstrip("\n") for name in names.split("\0") if name.strip("\n")]
+    """The fields of each commit, and its listed files. Messages and names may hold anything but a NUL."""
+    for record in _COMMIT.split(log)[1:]:
+        *values, names = f"{record}\0".split("\0", fields)
+        yield [value[1:] for value in values], [name for name in names.removeprefix("\n").split("\0") if name]
 
 
 # --- fetching --------------------------------------------------------------------------------------------------------
