@@ -27,7 +27,7 @@ from codeinfo.engine import Engine
 from codeinfo.engine.index_manager import model_meta
 from codeinfo.engine.team import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import SourceFile, msgpack_decoder
+from codeinfo.model import Import, SourceFile, msgpack_decoder
 from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
@@ -320,6 +320,24 @@ def test_an_upload_takes_no_more_memory_than_it_has_bytes(team: Team, server: Gi
         assert tracemalloc.get_traced_memory()[1] < 30_000_000
     finally:
         tracemalloc.stop()
+
+
+def test_an_upload_has_a_limited_number_of_names(
+    team: Team, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes far more memory than the bytes it is sent in."""
+    monkeypatch.setattr("codeinfo.team.receiving.MOST_TEXTS", 1000)
+    shop = team.add(server, "shop")
+    team.work()
+    ann, recipe = uploads(team, "ann", shop), team.engine.indexes.recipe()
+    with team.database.transaction() as db:
+        good = decode_file(db.execute("SELECT payload FROM files LIMIT 1").fetchall()[0][0])
+    ann.store(PushedFiles(shop, recipe, (encode_file(good),)))
+    many = ("x",) * 1001
+    imported = replace(good.parsed, imports=(Import("a", 1, many),))
+    for file in (replace(good, path_terms=many), replace(good, notes=many), replace(good, parsed=imported)):
+        with pytest.raises(UsageError, match="names and terms"):
+            ann.store(PushedFiles(shop, recipe, (encode_file(file),)))
 
 
 def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer) -> None:

@@ -207,6 +207,7 @@ MOST_FILES = 500_000
 MOST_CHUNKS = 20_000  # of one file
 MOST_LINES = 10_000_000  # of one file: a text that begins at line n is read with n empty lines before it
 MOST_BYTES = 100_000_000  # of one request, unpacked
+MOST_TEXTS = 5_000_000  # of one request, in lists and as terms: one of two bytes takes 70 in memory
 MOST_WEIGHT = 6000.0  # of a term in a chunk: what a segment can hold
 _NAME = re.compile(r"[\w.+-]{1,100}\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
@@ -286,11 +287,16 @@ class Uploads(Struct, frozen=True):
 
     def store(self, upload: PushedFiles) -> Answer:
         family = self._allow(upload.project, upload.recipe)
-        files, room = list[IndexedFile](), MOST_BYTES
+        files, room, texts = list[IndexedFile](), MOST_BYTES, MOST_TEXTS
         for payload in upload.payloads:
             file, size = self._decode_upload(payload, room)
-            files.append(file)
             room -= size
+            texts -= _count_texts(file)
+            if texts < 0:
+                raise UsageError(
+                    f"the files have more than {MOST_TEXTS:,} names and terms together", "Push a part of it"
+                )
+            files.append(file)
         with self.database.transaction() as db:
             store_files(db, family, upload.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
@@ -388,6 +394,12 @@ class Uploads(Struct, frozen=True):
             raise UsageError(f"{file.source.path} was not uploaded in the format of this server's release", step)
         marked = replace(file, vectors=vectors, sha256=f"{_mark(self.caller)}{file.sha256}")
         return marked, len(parsed) + len(uses)
+
+
+def _count_texts(file: IndexedFile) -> int:
+    parsed = file.parsed
+    named = (*(one.bases for one in parsed.definitions), *(one.names for one in parsed.imports), *parsed.terms)
+    return sum(map(len, (file.path_terms, file.notes, parsed.notes, *named)))
 
 
 def _mark(caller: Caller) -> str:
