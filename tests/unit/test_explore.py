@@ -156,6 +156,11 @@ def test_a_file_lists_functions_before_variables(engine: Engine, project: Path) 
     ]
 
 
+def test_what_only_holds_definitions_is_not_listed(engine: Engine, project: Path) -> None:
+    (project / "pot.rs").write_text("pub struct Pot;\n\nimpl Pot {\n    pub fn pour(&self) {}\n}\n")
+    assert [one.qualified for one in explore(engine, project, "pot.rs").definitions] == ["Pot", "Pot.pour"]
+
+
 def test_a_kind_that_no_definition_has_is_answered_with_those_that_exist(engine: Engine, project: Path) -> None:
     found = engine.code.symbols(SymbolsRequest("headers.py", kinds=("fn",), root=str(project)))
     assert (found.symbols, found.notes) == ((), ("the kinds of definitions there are function",))

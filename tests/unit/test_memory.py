@@ -270,6 +270,23 @@ def test_a_fix_says_that_it_is_one() -> None:
         assert memory.memory == "Do not lose headers" or memory.memory.startswith("Fixed: ")
 
 
+def test_a_picture_or_a_number_is_no_reason_and_one_change_is_one_memory() -> None:
+    why = "Builds that use the latest version clear the screen before it is drawn, which flickers."
+    picture = (
+        '<img width="290" alt="image" src="https://example.com/a.png" />\n\n![screen shot](https://example.com/a.png)'
+    )
+    log = log_of(
+        ('Revert "feat: add a resolver"', "Reverts shop/shop#36", "src/a.py"),
+        ("fix: add a hint", picture, "src/a.py"),
+        ("fix(search): fix clearing of terminals", why, "src/a.py"),
+        ("Fix clearing of terminals", why, "src/a.py"),
+    )
+    assert [(one.memory, one.reason) for one in from_log(log, NOW)] == [
+        ("Reverted: feat: add a resolver", ""),
+        ("Fixed: search: fix clearing of terminals", why),
+    ]
+
+
 def test_a_commits_memory_has_reason_scope_author_and_date() -> None:
     body = (
         "* Drop unused imports\n\n* Fix review comments\n\nThe pool kept sockets open after\na fork.\n\n"

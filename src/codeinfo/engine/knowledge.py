@@ -340,6 +340,7 @@ def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
 MOST_USES = 200  # resolved uses that are read: their lines tell which definition contains them
 CODE_LINES, CODE_CHARS = 30, 1_500  # of a definition, shown
 _PLACE = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
+_AROUND_DEFINITIONS = frozenset({"package", "namespace", "impl"})  # say only where those of the file belong
 _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
 
@@ -406,7 +407,7 @@ def _find_path(index: CodeIndex, written: str) -> str:
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
     graph = index.graph
     definitions = index.facts.definitions(graph.files[path].file_id)
-    defined = (references.symbol_info(path, definition) for definition in definitions)
+    defined = (references.symbol_info(path, one) for one in definitions if one.kind not in _AROUND_DEFINITIONS)
     return Exploration(
         request.target,
         "file",

@@ -425,6 +425,7 @@ _SIGNS = {"🐛": "fix", ":bug:": "fix", "🚑": "fix", "♻": "refactor", ":rec
 _SIGN = re.compile(r"\A(?::\w+:|[^\w\s\[`\"'(<@$.-]+)\s*")
 _NUMBER = re.compile(r"\s*\((?:#\d+|!\d+|gh-\d+|fix(?:es)? #\d+)(?:,\s*#\d+)*\)\s*$", re.IGNORECASE)
 _PART = re.compile(r"\W+(?:part|pt\.?|step) ?\d+(?:\s*(?:/|of)\s*\d+)?\W*$")  # of a change in several commits
+_LABELS = re.compile(r"^(?:[\w./-]+:\s+)+")  # of a kind and of parts of the project
 _RENAME = re.compile(r"rename[sd]?\s", re.IGNORECASE)
 _MERGE = re.compile(r"Merge (?:pull request #\d+ from \S+|branch '[^']*' into \S+)")
 _MERGE_SUBJECT = re.compile(r"Merge (?:branch|pull request|remote-tracking branch|tag|commit|[0-9a-f]{7,})\b")
@@ -475,11 +476,11 @@ _TRAILER = re.compile(
     r"[A-Z][A-Za-z-]+(?:-[Bb]y|-[Ii]d|-[Oo]n)?:\s|\(cherry picked|See merge request|This reverts commit"
 )
 _POINTER = re.compile(
-    r"(?:(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|related to|part of|issue|pr|cc)\W*)*"
+    r"(?:(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|revert(?:ed|s)?|refs?|see|related to|part of|issue|pr|cc)\W*)*"
     r"(?:(?:[\w./-]*#\d+|https?://\S+|@[\w-]+)[\s,;.]*)+",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<img\b[^>]*>|!\[[^\]]*\]\([^)\s]*\)", re.DOTALL)  # and pictures
 _BULLETS = ("* ", "- ", "+ ")
 _SHORTEST_PROSE, _LONG_BULLET = 15, 120  # characters
 _MOST_REPEATED = 2  # words beyond the subject's: a reason with no more says the same
@@ -530,7 +531,7 @@ def from_log(log: str, now: float) -> tuple[Memory, ...]:
             undone.add(_NUMBER.sub("", reverted["text"]))
         memory = _commit_memory(commit) if commit.seconds >= oldest and subject not in undone else None
         if memory is not None:
-            key = _PART.sub("", memory.memory.lower())
+            key = _PART.sub("", _LABELS.sub("", memory.memory.lower()))
             # A merge and the commit it brings in say the same; the one that gives a reason stays.
             if key not in memories or (memory.reason and not memories[key].reason):
                 memories[key] = memory
