@@ -1169,7 +1169,7 @@ def test_a_decorator_is_part_of_what_it_decorates_and_a_new_name_is_no_change(pr
 
 
 def test_what_an_existing_class_overrides_is_reached_through_its_base(project: Path) -> None:
-    base = "class Base:\n    def load(self):\n        return []\n\n\ndef run(one: Base):\n    return one.load()\n"
+    base = "class Base:\n    def load(self):\n        return []\n"
     pages = "from pkg.base import Base\n\n\nclass Page(Base):\n    def show(self):\n        return 1\n"
     commit(project, "pages", {"pkg/base.py": base, "pkg/page.py": pages})
     (project / "pkg/page.py").write_text(pages + "\n    def load(self):\n        return [2]\n")

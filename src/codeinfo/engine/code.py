@@ -23,6 +23,7 @@ from codeinfo.graph.code_index import CodeIndex, refresh_graph
 from codeinfo.graph.model import SymbolId, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
+from codeinfo.graph.scopes import find_overridden
 from codeinfo.graph.survey import area_files, code_map, public_files, unread_language
 from codeinfo.knowledge.card import deprecation, file_context, gathering_file
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
@@ -159,6 +160,11 @@ class CodeOperations:
         with self.open(project, store) as index:
             edges = refs.dispatched_callers(index, refs.look_up(index, f"{path}::{symbol}"))
             return [(edge.path, edge.line) for edge in edges]
+
+    def is_override(self, project: IndexManager, store: SqliteStore, path: str, symbol: str) -> bool:
+        """Whether a definition overrides or implements a member of a type of the project."""
+        with self.open(project, store) as index:
+            return any(find_overridden(index, one) for one in refs.look_up(index, f"{path}::{symbol}").symbols)
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):

@@ -243,11 +243,12 @@ class Change:
         """Whether a test uses a definition, or may reach what an earlier class overrides, or what only requests and
         pages lead to."""
         is_in_new = self._is_new(qualified.rpartition(".")[0])
-        overridden = (
-            () if is_in_new else self._code.dispatched_callers(self._project.index, self._store, path, qualified)
-        )
         from_outside = path_role(path)[1] in ("api", "presentation")
-        return bool(overridden) or self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
+        return (
+            (not is_in_new and self._code.is_override(self._project.index, self._store, path, qualified))
+            or (from_outside and self._has_changed_test(path))
+            or self._is_tested(path, qualified)
+        )
 
     def _has_changed_test(self, path: str) -> bool:
         """Whether the change has a test of a file, or of a file that uses it."""
