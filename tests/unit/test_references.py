@@ -2152,6 +2152,21 @@ def test_types_in_annotations_of_several_lines_are_used(tmp_path: Path) -> None:
         assert {line for _, line, _ in uses(engine, tmp_path, "Color")} == {7}
 
 
+def test_a_test_of_rust_is_no_module_of_the_test_beside_it(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/lib.rs": "pub mod cart;\n",
+        "src/cart.rs": "pub const MOST: u32 = 1;\n",
+        "tests/cart.rs": "#[test]\nfn adds() { shop::cart::MOST; }\n",
+        "tests/limits.rs": "use shop::cart::{self};\n\n#[test]\nfn limits() { cart::MOST; }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        imports = engine.code.imports(ImportsRequest("tests/cart.rs", root=str(tmp_path)))
+        assert not imports.imported_by
+        impact = engine.code.impact(ImpactRequest("src/cart.rs", root=str(tmp_path)))
+    assert set(impact.tests) == {"tests/cart.rs", "tests/limits.rs"}
+
+
 def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[workspace]\nmembers = ["kit", "shop", "app"]\n',

@@ -211,7 +211,9 @@ class RustImports(Resolver):
                         file = self._parent(file)
                 segments = segments[1:]
             return ([file] if file else []), segments, True
-        if self._child(source.path, first):
+        # A file of tests is a crate: another one beside it is a module only where `mod` says so.
+        may_have = first in source.exports or "/src/" in f"/{source.path}"
+        if may_have and self._child(source.path, first):
             return [source.path], segments, False
         renamed = (self._renamed.get((folder, first)) for folder in ancestors(source.folder))
         crate = next(filter(None, renamed), first)
