@@ -1448,6 +1448,15 @@ def test_a_library_of_dart_and_its_parts_are_one(tmp_path: Path) -> None:
         assert {one.symbol.name for one in unused} == {"Spare", "basket", "open"}
 
 
+def test_types_of_one_name_in_packages_of_one_name_are_not_told_apart(tmp_path: Path) -> None:
+    store = "package shop\n\ntype Store interface {\n\tSave()\n}\n\nfunc Fill(store Store) {}\n"
+    sources = {"go.mod": "module example.com/shop\n", "shop/store.go": store, "legacy/shop/store.go": store}
+    sources["shop/cart.go"] = store.replace("Store", "Cart")
+    root = written(tmp_path, sources)
+    with opened(root) as engine:
+        assert [one.qualified for one in engine.code.map(MapRequest(str(root))).interfaces] == ["Cart"]
+
+
 def test_a_map_says_what_it_cannot_show(tmp_path: Path) -> None:
     root = written(tmp_path, {"lib/a.jl": "struct A end\n", "lib/b.jl": 'include("a.jl")\n', "run.py": "x = 1\n"})
     with opened(root) as engine:

@@ -132,7 +132,8 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
     for (scope, name), count in subtypes.items():
         defined = types.get((scope, name), [])
         if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) > 1:
-            defined = [one for one in defined if _is_imported(graph, index.by_id[one[0]].path, extending[scope, name])]
+            files = extending.get((scope, name), ())  # none where variables only are declared of it
+            defined = [one for one in defined if _is_imported(graph, index.by_id[one[0]].path, files)]
         if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) == 1:
             file_id, definition = defined[0]
             owner = definition.qualified.rpartition(".")[0]
