@@ -331,16 +331,8 @@ def _parse(row: Row, raw: Any) -> Any:
     return value
 
 
-def _int(raw: Any) -> int:
-    if isinstance(raw, str):
-        return int(raw.strip().replace("_", ""))
-    if type(raw) is not int:
-        raise TypeError
-    return raw
-
-
-def _float(raw: Any) -> float:
-    value = math.nan if isinstance(raw, bool) else float(raw)
+def _number(raw: Any, kind: type[float]) -> float:
+    value = convert(raw.strip() if isinstance(raw, str) else raw, kind, strict=False)
     if not math.isfinite(value):
         raise ValueError
     return value
@@ -366,8 +358,8 @@ def _texts(raw: Any) -> tuple[str, ...]:
 
 
 _PARSERS: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "int": (_int, "a whole number"),
-    "float": (_float, "a number"),
+    "int": (partial(_number, kind=int), "a whole number"),
+    "float": (partial(_number, kind=float), "a number"),
     "bool": (_bool, "true or false"),
     "str": (partial(convert, kind=str), "text in quotes"),
     "Path": (_path, "an absolute path"),

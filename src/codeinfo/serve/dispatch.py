@@ -332,14 +332,14 @@ class Projects(Struct):
     _read: float = 0.0
 
     def known(self) -> tuple[Project, ...]:
-        if request_user() is not None:  # each caller knows different ones
-            with self._lease.use() as engine:
-                return engine.indexes.projects().projects
-        if not self._known or time.monotonic() - self._read > PROJECTS_S:  # a first search adds one without notice
-            with self._lease.use() as engine:
-                self._known = engine.indexes.projects().projects
-            self._read = time.monotonic()
-        return self._known
+        is_of_caller = request_user() is not None  # each knows different ones
+        if not is_of_caller and self._known and time.monotonic() - self._read <= PROJECTS_S:
+            return self._known  # a first search adds one without notice
+        with self._lease.use() as engine:
+            projects = engine.indexes.projects().projects
+        if not is_of_caller:
+            self._known, self._read = projects, time.monotonic()
+        return projects
 
     def forget(self) -> None:
         self._known = ()

@@ -364,24 +364,15 @@ class State(Struct):
     def folders_below(self, path: str) -> dict[str, Any]:
         """The folders in one folder; the allowed ones themselves if none is named. Hidden ones are left out."""
         if not path:
-            return {
-                "path": "",
-                "parent": None,
-                "dirs": [{"name": str(place), "path": str(place)} for place in self.allowed],
-            }
+            return {"path": "", "parent": None, "dirs": [{"name": str(one), "path": str(one)} for one in self.allowed]}
         folder = self.addable_folder(path)
         try:
-            entries = sorted(
-                place.name for place in folder.iterdir() if place.is_dir() and not place.name.startswith(".")
-            )
+            inside = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
         except OSError as error:
             raise NotFound(f"{folder} cannot be read: {error.strerror}", "Choose another folder") from error
-        inside = any(folder.parent.is_relative_to(root) for root in self.allowed)
-        return {
-            "path": str(folder),
-            "parent": str(folder.parent) if inside else None,
-            "dirs": [{"name": name, "path": str(folder / name)} for name in entries[:MOST_FOLDERS]],
-        }
+        parent = str(folder.parent) if any(folder.parent.is_relative_to(root) for root in self.allowed) else None
+        dirs = [{"name": one.name, "path": str(one)} for one in inside[:MOST_FOLDERS]]
+        return {"path": str(folder), "parent": parent, "dirs": dirs}
 
 
 # --- indexing on request -------------------------------------------------------------------------------------------

@@ -414,16 +414,15 @@ def serve(
     make_token = secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
     token = auth.read_token_file(Path(token_file)) if token_file else make_token()
     opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
-    real_port = opened.getsockname()[1]
-    address = f"http://{host if ':' not in host else f'[{host}]'}:{real_port}/"
-    link = f"{public or address.rstrip('/')}/?{auth.CODE_PARAMETER}="
-    hosts = auth.hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, real_port) | public_hosts
+    port = opened.getsockname()[1]
+    address = f"http://{host if ':' not in host else f'[{host}]'}:{port}"
+    link = f"{public or address}/?{auth.CODE_PARAMETER}="
+    hosts = auth.hosts_for(LOOPBACK[0] if host in EVERY_ADDRESS else host, port) | public_hosts
     access = auth.Access(hosts, token, private=bool(token_file), public=public)
     announce = partial(print, f"  pages in another browser, once: {link}", sep="", flush=True)
     sessions = auth.Sessions(token, announce, secure=access.secure)
     if not is_child:
-        print(f"CodeInfo is served at {address}", flush=True)
-        print(f"  API {address}docs   MCP {address}mcp/", flush=True)
+        print(f"CodeInfo is served at {address}/\n  API {address}/docs   MCP {address}/mcp/", flush=True)
         if not of_team:
             holder = os.path.abspath(token_file) if token_file else config.paths.data_dir / auth.TOKEN_FILE
             print(f"  programs send the token in {holder}, as Authorization: Bearer", flush=True)
@@ -433,7 +432,7 @@ def serve(
         return processes.serve_with_workers(config, workers, opened)
     server = _server(config, replace(access, sessions=sessions), allowed, is_child=is_child)
     if of_team:
-        print(f"  pages, with a token of the team: {public or address.rstrip('/')}/auth/sign-in", flush=True)
+        print(f"  pages, with a token of the team: {public or address}/auth/sign-in", flush=True)
     else:
         print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
     if open_page and not of_team:

@@ -17,6 +17,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 from sse_starlette import EventSourceResponse
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -463,6 +464,7 @@ def _arguments_of(request: type) -> dict[str, Input]:
 
 
 CHAT, AGENT = map(_arguments_of, (answers.AskRequest, answers.AgentRunRequest))  # by the fields of the requests
+CHAT["paths"] = replace(CHAT["paths"], help="Ask about these projects, by name or folder.")
 CHAT_INPUTS, AGENT_INPUTS = (*CHAT.values(), _STREAM), (*AGENT.values(), _STREAM)
 
 
