@@ -1065,6 +1065,28 @@ CASES = {
         {"app/base.rb:4", "app/base.rb:7 ?"},
         0,
     ),
+    "what Twig is given": (
+        {
+            "src/Twig/Prices.php": "<?php\n\nnamespace App\\Twig;\n\nclass Prices\n{\n"
+            "    public function getFilters(): array\n    {\n        return [new TwigFilter('price', [$this, 'showPrice'])];\n    }\n\n"
+            "    public function showPrice($x) { }\n}\n",
+            "templates/cart.html.twig": "{% set price = 1 %}\n{{ cart.total|price }} {{ price }}\n",
+        },
+        "showPrice",
+        {"templates/cart.html.twig:2"},
+        0,
+    ),
+    "links to a route of Symfony": (
+        {
+            "src/CartController.php": "<?php\n\nnamespace App;\n\n#[Route('/cart', name: 'cart_')]\n"
+            "class CartController\n{\n    #[Route('/{id}', name: 'show')]\n    public function show() { }\n\n    public function pay()\n    {\n"
+            "        return $this->redirectToRoute('cart_show');\n    }\n}\n",
+            "templates/list.html.twig": "{{ path('cart_show', {id: 1}) }}\n{{ path('show') }} {% if x %}{% endif %}\n",
+        },
+        "CartController.show",
+        {"src/CartController.php:13", "templates/list.html.twig:1"},
+        0,
+    ),
     "what a template uses of a value": (
         {
             "cart.py": "class Cart:\n    def discount(self): ...\n",
@@ -1124,6 +1146,9 @@ def test_files_that_templates_render(tmp_path: Path) -> None:
         "<x-price-tag/>\n",
         "resources/views/shop/item.blade.php": "<p></p>\n",
         "resources/views/layouts/app.blade.php": "<p></p>\n",
+        "src/CartController.php": "<?php\n\n$this->render('cart/show.html.twig', []);\n",
+        "templates/cart/show.html.twig": "{% import 'macros.html.twig' as macros %}\n{{ macros.row(cart.name) }}\n",
+        "templates/macros.html.twig": "{% if x %}{{ y.z }}{% endif %}\n{% macro row(name) %}{{ name }}{% endmacro %}\n",
         "web/views.py": 'def show(request):\n    return render(request, "shop/cart.html")\n\n\nclass Pay:\n'
         '    template_name = "pay.html"\n    about = "cart.html"\n',
         "web/templates/base.html": "<p></p>\n",
@@ -1151,4 +1176,7 @@ def test_files_that_templates_render(tmp_path: Path) -> None:
         assert uses("web/templates/base.html") == {"web/templates/pay.html:1", "web/templates/shop/cart.html:2"}
         assert uses("web/templates/pay.html") == {"web/views.py:6"}
         assert uses("web/templates/shop/cart.html") == {"web/views.py:2"}
+        assert uses("templates/cart/show.html.twig") == {"src/CartController.php:3"}
+        assert uses("templates/macros.html.twig") == {"templates/cart/show.html.twig:1"}
+        assert uses("templates/macros.html.twig::row") == {"templates/cart/show.html.twig:2"}
         assert uses("web/templates/shop/row.html") == {"web/templates/shop/cart.html:3"}

@@ -628,10 +628,10 @@ def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
 
 def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     """The names under which a file of JavaScript offers a definition of its top level besides its own, and those of
-    the methods that are generated for a field; those under which pages are offered something of Python."""
+    the methods that are generated for a field; those under which pages are offered something."""
     unit = index.unit(symbol.path)
     definition = unit.by_qualified.get(symbol.qualified)
-    if unit.facts.rules.names.dotted_modules:
+    if unit.facts.rules.names.links:
         return names_in_pages(index, symbol.qualified.rpartition(".")[2])
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)

@@ -26,6 +26,7 @@ _BEHIND = re.compile(
 _TABLE = re.compile(r"\burlpatterns\b|\.as_view\(\s*[\"']|\bRoute::")
 _MARK = re.compile(r"@(\w+)(?:\.\w+)*\.(?:route|get|post|put|patch|delete|websocket|api_route)\(|#\[(?:\w+\\)*Route\(")
 _NAMED = re.compile(_NAME)
+_PREFIXING = re.compile(rf"#\[(?:\w+\\)*Route\([^\]]*{_NAME}")  # of a class: `#[Route('/blog', name: 'blog_')]`
 _SPACE = re.compile(r"(?m)^app_name\s*(?::[^=\n]+)?=\s*[\"']([\w.:-]+)[\"']")
 _BLUEPRINT = r"\b{}\s*(?::[^=\n]+)?=\s*(?:\w+\.)?Blueprint\(\s*[\"'](\w+)[\"']"
 _LINKING = re.compile(
@@ -44,15 +45,14 @@ def routes_of(
 ) -> Iterator[Route]:
     """The routes that a definition serves: a mark above it names one, or a table in which it is used."""
     lines = index.lines(index.graph.files[symbol.path].file_id)
-    above = [lines.get(definition.start_line, "")]
-    while (text := lines.get(definition.start_line - len(above), "")).strip() and len(above) < _MOST_LINES:
-        above.insert(0, text)
-    marked = "\n".join(above)
+    marked, owner = _marks_above(lines, definition), index.definition(symbol.owner)
+    prefixed = _PREFIXING.search(_marks_above(lines, owner)) if owner is not None and owner.is_type else None
     for mark in _MARK.finditer(marked):
         named = _NAMED.search(marked, mark.end())
         blueprint = re.search(_BLUEPRINT.format(mark[1]), lines.whole_text()) if mark[1] else None
         if named or mark[1]:
-            yield Route(named[1] if named else definition.name, blueprint[1] if blueprint else "")
+            name = (prefixed[1] if prefixed else "") + named[1] if named else definition.name
+            yield Route(name, blueprint[1] if blueprint else "")
     for path, line in uses:
         table = index.lines(index.graph.files[path].file_id)
         text = table.whole_text()
@@ -62,6 +62,14 @@ def routes_of(
         if named := _BEHIND.match(behind, max(behind.find(definition.name), 0)):
             space = _SPACE.search(text)
             yield Route(named["view"] or named[2], space[1] if space else "")
+
+
+def _marks_above(lines: FileLines, definition: Definition) -> str:
+    """What is written right above the line of a definition, and this line."""
+    above = [lines.get(definition.start_line, "")]
+    while (text := lines.get(definition.start_line - len(above), "")).strip() and len(above) < _MOST_LINES:
+        above.insert(0, text)
+    return "\n".join(above)
 
 
 def declares(route: Route, lines: FileLines) -> bool:

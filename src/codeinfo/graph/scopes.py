@@ -26,7 +26,7 @@ from codeinfo.cache import Item, group_by_key, reachable
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
-from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, nearest_all
+from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, language_family, nearest_all
 from codeinfo.languages.modules import longer_path, whole_module
 from codeinfo.model import Definition, Import, Reference, symbol_kind
 from codeinfo.ports import FileLines
@@ -153,13 +153,14 @@ def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     return index.memo.once(("helper", path, name), find)
 
 
-# What pages of Django and Jinja are offered under a name: `filters["total"] = find_total`, `{"total": find_total}`,
+# What pages are offered under a name: `filters["total"] = find_total`, `{"total": find_total}`,
 # `globals.update(total=find_total)`, `register.tag("total", TotalNode.handle)`, `@app.template_filter("total")`.
 _OFFERING = re.compile(
     r"jinja_env|template_(?:filter|global|test)\b|context_processor|\b[Ee]nv(?:ironment)?\.(?:filters|globals|tests)"
 )
 _OFFERING_TERMS = (
     *(("jinja", "env"), ("template", "filter"), ("template", "global"), ("template", "test"), ("context", "processor")),
+    ("twig",),
     *((env, table) for env in ("env", "environment") for table in ("filters", "globals", "tests")),
 )
 _OFFERED = re.compile(
@@ -168,6 +169,11 @@ _OFFERED = re.compile(
     r"""|\bregister\.\w+\(\s*(?P<made>[^\W\d][\w.]*),\s*name=(?P<called>["']\w+["'])"""
     r"""|@[\w.]*(?:template_(?:filter|global|test)|register\.\w+)\((?:[^()]*\bname=)?\s*(?P<own>["']\w+["'])?[^()]*\)"""
     r"""(?:\s*@.*)*\s*(?:async )?def (?P<function>\w+)"""
+)
+# `new TwigFilter('total', [$this, 'findTotal'])`, `new TwigFunction('total', $this->findTotal(...))`
+_OFFERED_BY_TWIG = re.compile(
+    r"""\bTwig(?:Filter|Function|Test)\(\s*["'](?P<name>\w+)["'],\s*"""
+    r"""(?:\[\s*(?:\$this|(?:self|static|(?P<owner>\w+))::class)\s*,\s*["'](?P<held>\w+)["']|\$this->(?P<method>\w+)\()"""
 )
 
 
@@ -190,6 +196,9 @@ def _offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
                 name = row["key"] or row["name"] or row["called"] or row["own"] or row["function"]
                 value = row["held"] or row["value"] or row["made"] or row["function"]
                 yield Offer(name.strip("\"'"), file.path, value)
+            for row in _OFFERED_BY_TWIG.finditer(text):
+                owner = row["owner"] or next((one.name for one in index.unit(file.path).definitions if one.is_type), "")
+                yield Offer(row["name"], file.path, f"{owner}.{row['held'] or row['method']}")
 
     return index.memo.once(("offers to pages",), lambda: list(read()))
 
@@ -201,7 +210,9 @@ def _find_offered_to_pages(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
     def find() -> Meaning:
         loaded = [target.path for one in unit.imports for target in index.outcome(unit.facts, one).targets]
+        family, files = language_family(unit.facts.language), index.graph.files
         offers = [one for one in _offers_to_pages(index) if one.name == name]
+        offers = [one for one in offers if language_family(files[one.path].language) == family]
         offers = [one for one in offers if "/templatetags/" not in one.path or one.path in loaded]
         meanings = (resolve_dotted(index, index.unit(one.path), one.value, "") for one in offers)
         return list(dict.fromkeys(one for meaning in meanings for one in meaning if isinstance(one, SymbolId)))

@@ -1,4 +1,5 @@
-"""Java, Kotlin, Scala, C#, PHP and Swift: languages whose files belong to packages, namespaces or targets."""
+"""Java, Kotlin, Scala, C#, PHP with Blade and Twig, and Swift: languages whose files belong to packages, namespaces or
+targets."""
 
 from __future__ import annotations
 
@@ -20,6 +21,7 @@ from codeinfo.languages.model import (
     nearest_all,
     packages_of,
 )
+from codeinfo.languages.python import Pages, page_language
 from codeinfo.model import Definition, Import
 
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
@@ -325,8 +327,11 @@ class PhpImports(JvmImports):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
+        self._pages = Pages(tree)
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if written.module.endswith(".twig"):
+            return model.Outcome(self._pages.find(source, written))
         if targets := self._views(source, written.module):
             return model.Outcome(targets)
         if written.module.endswith((".php", ".inc")) or "/" in written.module:
@@ -406,10 +411,10 @@ PHP = model.Language(
         read=read_php_use,
         calls=(
             r"(?:\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"']|\b(?:view\(|View::make\(|Route::view\([^,\n]*,)\s*[\"']"
-            r"|@(?:extends|component|each|include(?:If|When|Unless|First))[^\S\n]*\([^\"'\n]*[\"']|@?<(?=x-|livewire:))"
+            r"|[\"'](?=[\w./-]+\.twig[\"'])|@(?:extends|component|each|include(?:If|When|Unless|First))[^\S\n]*\([^\"'\n]*[\"']|@?<(?=x-|livewire:))"
             r"(?P<module>(?<=<)(?:x-[\w.:-]+|livewire:[\w.-]+)|(?<=[\"'])[^\"'\n]+(?=[\"']))"
         ),
-        call_words=("require", "include", "view", "extends", "component", "each", "<x-", "<livewire:"),
+        call_words=("require", "include", "view", "extends", "component", "each", "<x-", "<livewire:", ".twig"),
         resolver=PhpImports,
         by_use=True,
         binds_last=True,
@@ -455,6 +460,14 @@ def _show_blade(text: str) -> str:
 
 _BLADE_COMMENT = re.compile(r"\{\{--.*?(?:--\}\}|\Z)", re.DOTALL)
 BLADE = PHP.as_template("blade", ".blade.php", _show_blade, _BLADE_COMMENT, "language_php_only")
+
+# Twig: pages like those of Jinja, for code of PHP.
+TWIG = page_language("twig", ".twig")
+TWIG = replace(
+    TWIG,
+    family="php",
+    imports=replace(TWIG.imports, resolver=PhpImports, calls=PHP.imports.calls, call_words=(".twig",)),
+)
 
 # --- Swift: files of a target see each other; an import names another target of the package --------------------------
 
@@ -527,4 +540,4 @@ SWIFT = model.Language(
     ),
 )
 
-LANGUAGES = (*_JVM, CSHARP, PHP, BLADE, SWIFT)
+LANGUAGES = (*_JVM, CSHARP, PHP, BLADE, TWIG, SWIFT)

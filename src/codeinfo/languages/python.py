@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator
+from keyword import kwlist
 
 from msgspec.structs import replace
 
@@ -27,7 +28,7 @@ _PAGE = (
     rf"|\{{%[-+]?\s*(?:extends|include)\b[^%\"'\n]*[\"'](?=[\w.-]+{_PAGE_END})"
 )
 _PAGE_WORDS = (".html", ".htm", ".txt", ".xml", ".svg", ".mjml", ".jinja", ".j2")
-_PAGE_FOLDER = re.compile(r"(?:\A|(?<=/))(?:templates|jinja2)/")
+_PAGE_FOLDER = re.compile(r"(?:\A|(?<=/))(?:templates|jinja2|Resources/views)/")
 
 
 def read_import(statement: str, line: int) -> Iterator[Import]:
@@ -54,6 +55,28 @@ def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
     return tuple(match.group() for match in names if match)
 
 
+class Pages:
+    """The pages of a codebase by their paths below folders of templates."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+        self._by_name = group_by_key(
+            (path[folder.end() :], path) for path in tree.files for folder in _PAGE_FOLDER.finditer(path)
+        )
+
+    def find(self, source: model.FileFacts, written: Import) -> tuple[model.Target, ...]:
+        """The pages that a path means, of several the nearest, or the library of tags that a page loads. A page may
+        extend another one that has its own path."""
+        name = written.module
+        paths = self._by_name.get(name, [])
+        if source.rules.is_template:
+            beside = join_path(source.folder, name) if name.startswith(("./", "../")) else None
+            tags = f"templatetags/{name.replace('.', '/')}.py"
+            paths = [beside] if beside in self._tree.files else paths or list(self._tree.paths_ending_in(tags))
+        others = [path for path in paths if path != source.path]
+        return tuple(model.Target(path, written.names) for path in nearest_all(others, source.folder))
+
+
 class PythonImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
@@ -63,12 +86,10 @@ class PythonImports(Resolver):
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
         self._named: dict[tuple[str, bool, str], tuple[model.Target, ...]] = {}
-        self._pages = group_by_key(
-            (path[folder.end() :], path) for path in tree.files for folder in _PAGE_FOLDER.finditer(path)
-        )
+        self._pages = Pages(tree)
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if pages := self._find_pages(source, written):
+        if pages := self._pages.find(source, written):
             return model.Outcome(pages)
         if "/" in written.module:  # the path of something else
             return model.Outcome()
@@ -83,18 +104,6 @@ class PythonImports(Resolver):
         if base is None:
             return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
         return self._targets_of(base, written)
-
-    def _find_pages(self, source: model.FileFacts, written: Import) -> tuple[model.Target, ...]:
-        """The pages that a path means, of several the nearest, or the library of tags that a page loads. A page may
-        extend another one that has its own path."""
-        name = written.module
-        paths = self._pages.get(name, [])
-        if source.rules.is_template:
-            beside = join_path(source.folder, name) if name.startswith(("./", "../")) else None
-            tags = f"templatetags/{name.replace('.', '/')}.py"
-            paths = [beside] if beside in self._tree.files else paths or list(self._tree.paths_ending_in(tags))
-        others = [path for path in paths if path != source.path]
-        return tuple(model.Target(path, written.names) for path in nearest_all(others, source.folder))
 
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
@@ -237,7 +246,7 @@ _TAG = re.compile(
     rf"{_COMMENT}|\{{%(?P<tag>(?:[^%]++|%(?!\}}))*+)%\}}|\{{\{{(?P<value>(?:[^}}]++|\}}(?!\}}))*+)\}}\}}", re.DOTALL
 )
 _START = r"(?<![\w.|\])])"
-_NAME = r"[^\W\d]\w*"
+_NAME = rf"(?!(?:{'|'.join(kwlist)})\b)[^\W\d]\w*"
 # What uses names: filters, tests, paths, what stands behind a bracket, calls, and the name of a tag. A plain name is a
 # variable of the page, and so are what is set and mostly the first name of a path.
 _USE = re.compile(
@@ -245,6 +254,7 @@ _USE = re.compile(
     rf"|{_START}(?!loop\.|forloop\.){_NAME}(?:\.\w+)*\s*=(?!=)|{_START}(?P<path>(?!(?:for)?loop\.){_NAME}(?:\.\w+)+)"
     rf"|{_START}(?P<called>{_NAME})(?=\()|\{{%[-+]?\s*(?P<name>{_NAME})"
 )
+_FIRST_SIGN = re.compile(r"(?m)^[ \t]*;")
 _MACRO = re.compile(rf"\{{%[-+]?\s*(?P<macro>macro\s+)(?P<name>{_NAME}\s*\()[^\n]*(?P<closed>\)\s*[-+]?%\}})")
 _LOADING = re.compile(
     r"\{%[-+]?\s*(?:load\s+(?P<libraries>[^%\n]+?)"
@@ -267,7 +277,9 @@ def show_jinja(text: str) -> str:
     for use in uses:
         first = use["path"].partition(".")[0] if use["path"] else ""
         if first and first not in loaded and not first[0].isupper():
-            seen[use.start() : use.start() + len(first)] = ")".rjust(len(first))  # of an unknown value
+            seen[use.start() : use.start() + len(first)] = "_".rjust(len(first))  # of an unknown value
+        elif use["of"]:
+            seen[use.start()] = "_"
     for tag in tags:
         start, end = tag.span()
         if macro := _MACRO.fullmatch(text, start, end):
@@ -278,7 +290,7 @@ def show_jinja(text: str) -> str:
             seen[start:end] = "import x".ljust(end - start - 2) + ",x"
             if loading["names"]:
                 seen[loading.start("names") - 1 : loading.end("names")] = f",{loading['names']}"
-    return "".join(seen)
+    return _FIRST_SIGN.sub(model.blank, "".join(seen))
 
 
 def read_tag(statement: str, line: int) -> Iterator[Import]:
@@ -295,7 +307,7 @@ def read_tag(statement: str, line: int) -> Iterator[Import]:
         yield Import(tag["page"], line, (), tag["alias"])
 
 
-def _page(name: str, extensions: str, kind: FileKind) -> model.Language:
+def page_language(name: str, extensions: str, kind: FileKind = FileKind.CODE) -> model.Language:
     page = PYTHON.as_template(name, extensions, show_jinja, comments=re.compile(_COMMENT, re.DOTALL))
     imports = replace(page.imports, read=read_tag, timed=False)
     return replace(page, kind=kind, imports=imports, names=replace(page.names, calls="bare", fixtures="", settings=""))
@@ -303,6 +315,6 @@ def _page(name: str, extensions: str, kind: FileKind) -> model.Language:
 
 LANGUAGES = (
     PYTHON,
-    _page("html", ".html .htm .xhtml", FileKind.DOCS),
-    _page("jinja", ".jinja .jinja2 .j2", FileKind.CODE),
+    page_language("html", ".html .htm .xhtml", FileKind.DOCS),
+    page_language("jinja", ".jinja .jinja2 .j2"),
 )

@@ -16,6 +16,7 @@ _NAME = r"(?::\"?|[\"'])([\w/#-]+)[\"']?"
 _NAMES = re.compile(rf"(?<![\w:]){_NAME}(?!\w|[\"']?\s*(?:=>|:))")
 _OPTION = r"(?:\b{0}:|:{0}\s*=>)\s*(\[[^\]]*\]|%i[\[(][^\])]*|%w[\[(][^\])]*|[^,\s]+)"
 _TARGET = re.compile(r"(?:=>|\bto:)\s*[\"']([\w/]+)#(\w+)[\"']")
+_PATH = re.compile(r"/?(\w+)/(\w+)")  # says both
 _VERBS = frozenset("get post put patch delete match root head options".split())
 _ACTIONS = tuple("index show new edit create update destroy".split())
 
@@ -68,6 +69,8 @@ def _read_statement(word: str, rest: str, around: _Frame) -> tuple[_Frame, list[
         return around, [(_join(module, target[1]), [target[2]])]
     actions = _option(rest, "action") or _option(rest, "to") or [one for one in names if "/" not in one]
     controller = "".join(chosen[:1]) or around.controller
+    if not controller and (path := _PATH.fullmatch("".join(names[:1]))):
+        controller, actions = path[1], [path[2]]
     return around, [(_join(module, controller), actions)] if controller and actions else []
 
 
