@@ -1068,7 +1068,8 @@ CASES = {
     "what Twig is given": (
         {
             "src/Twig/Prices.php": "<?php\n\nnamespace App\\Twig;\n\nclass Prices\n{\n"
-            "    public function getFilters(): array\n    {\n        return [new TwigFilter('price', [$this, 'showPrice'])];\n    }\n\n"
+            "    public function getFilters(): array\n    {\n"
+            "        return [new TwigFilter('price', [$this, 'showPrice'])];\n    }\n\n"
             "    public function showPrice($x) { }\n}\n",
             "templates/cart.html.twig": "{% set price = 1 %}\n{{ cart.total|price }} {{ price }}\n",
         },
@@ -1079,7 +1080,8 @@ CASES = {
     "links to a route of Symfony": (
         {
             "src/CartController.php": "<?php\n\nnamespace App;\n\n#[Route('/cart', name: 'cart_')]\n"
-            "class CartController\n{\n    #[Route('/{id}', name: 'show')]\n    public function show() { }\n\n    public function pay()\n    {\n"
+            "class CartController\n{\n    #[Route('/{id}', name: 'show')]\n    public function show() { }\n\n"
+            "    public function pay()\n    {\n"
             "        return $this->redirectToRoute('cart_show');\n    }\n}\n",
             "templates/list.html.twig": "{{ path('cart_show', {id: 1}) }}\n{{ path('show') }} {% if x %}{% endif %}\n",
         },

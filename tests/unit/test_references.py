@@ -1856,6 +1856,24 @@ def test_a_reference_to_a_method_of_java_is_a_call(tmp_path: Path) -> None:
     assert [(edge.source, edge.kind) for edge in found] == [("App.java::App.run", "CALLS")]
 
 
+def test_members_of_types_from_outside_are_counted_apart(tmp_path: Path) -> None:
+    """In Go the types of parameters, fields, results and variables say whose a method is."""
+    source = (
+        'package shop\n\nimport (\n\t"net/http"\n\t"os"\n\t"sync"\n)\n\n'
+        "type Cart struct{ file *os.File }\n\nfunc (c *Cart) Close() error { return nil }\n\n"
+        "type Other struct{}\n\nfunc (o *Other) Close() error { return nil }\n\n"
+        "func run(r *http.Request, c *Cart, pool sync.Pool) error {\n\tr.Body.Close()\n\tc.file.Close()\n"
+        '\tfile, _ := os.Open("a")\n\tfile.Close()\n\tx := unknown()\n\tx.Close()\n'
+        "\ty := sync.OnceValue(c)\n\ty.Close()\n\treturn c.Close()\n}\n"
+    )
+    with indexed(tmp_path, {"go.mod": "module shop\n", "cart.go": source}) as engine:
+        found = engine.code.references(RefsRequest("Cart.Close", str(tmp_path)))
+    assert [use.line for use in found.usages] == [26]
+    assert found.unattributed == 2
+    outside = "3 more uses of the name on values of types from outside: http.Request, os.File, os.Open"
+    assert outside in found.notes
+
+
 def test_what_a_template_names_is_said_where_nothing_calls(tmp_path: Path) -> None:
     sources = {
         "view.py": "def shown(): ...\n",

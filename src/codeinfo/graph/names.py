@@ -623,6 +623,48 @@ def receiver_types(index: CodeIndex, unit: Unit, use: Reference) -> list[SymbolI
     return [one for one in _find_owners(index, unit, use, rows) if isinstance(one, SymbolId)]
 
 
+# Packages of Go whose functions return what they are given.
+_GENERIC = frozenset("atomic cmp iter lo maps mo slices sync".split())
+
+
+def find_outside_type(index: CodeIndex, unit: Unit, use: Reference) -> str:
+    """The type from outside, as written, that the receiver of a use in Go has, or the function that returns it; "" if
+    that is not known. A member of such a value is none of ours, unless the type is an interface."""
+    chains = value_links(use.receiver) if unit.facts.rules.imports.qualified and use.receiver else []
+    return _find_outside_value(index, unit, chains[0], use) if len(chains) == 1 else ""
+
+
+def _find_outside_value(index: CodeIndex, unit: Unit, links: Links, use: Reference) -> str:
+    *before, (name, called) = links
+    if not before:
+        rows = [row for row in _find_receiver(index, unit, name, use) if row.line <= use.line]
+        symbols = () if rows else _symbols(resolve_bare(index, unit, name, use.within))
+        rows = rows or [row for one in symbols if one.path == unit.facts.path for row in _rows_of(index, unit, one)]
+        return _find_outside_row(index, unit, rows[-1:]) if not called else ""
+    if outside := _find_outside_value(index, unit, before, use):
+        return outside
+    for owner in _evaluate_chain(index, unit, before, use):
+        for member in find_member(index, owner, name) if isinstance(owner, SymbolId) else ():
+            other = index.unit(member.path)
+            rows = index.bindings(other).inside(RETURNS, member.qualified) if called else _rows_of(index, other, member)
+            if outside := _find_outside_row(index, other, rows[:1]):
+                return outside
+    return ""
+
+
+def _find_outside_row(index: CodeIndex, unit: Unit, rows: Sequence[Row]) -> str:
+    """The type from outside in the row that says what a value is."""
+    for row in rows:
+        names = [one.name for one in written_types(row.text)] if row.mark == ":" else []
+        if row.mark == "=":
+            names = [".".join(name for name, _ in links) for links in value_links(row.text)]
+        package, dot, _ = names[0].partition(".") if len(names) == 1 else ("", "", "")
+        is_generic = row.mark == "=" and package in _GENERIC
+        if dot and not is_generic and is_imported_from_outside(index, unit, package):
+            return names[0]
+    return ""
+
+
 def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
     known_owners = [one for one in owners if not isinstance(one, Many)]
     if not known_owners:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from types import MappingProxyType
@@ -17,7 +18,7 @@ from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
-from codeinfo.graph.names import Resolution, is_symbol, receiver_types, resolve
+from codeinfo.graph.names import Resolution, find_outside_type, is_symbol, receiver_types, resolve
 from codeinfo.graph.routes import declares, links_to, routes_of
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
@@ -342,6 +343,7 @@ class FoundUses(Struct, frozen=True):
     unattributed: int  # more uses that may mean one of several definitions
     left_out: tuple[str, ...]  # files with the name whose language has no syntax support
     unattributed_calls: int = 0  # those of the unattributed that are calls
+    outside: tuple[str, ...] = ()  # the types from outside that more uses of the name belong to
 
     def __len__(self) -> int:
         return len(self.uses)
@@ -369,6 +371,9 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         notes.append("uses of operators are not stored")
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
+    if found.outside:
+        types = ", ".join(one for one, _ in Counter(found.outside).most_common(_MOST_NAMED))
+        notes.append(f"{quantity(len(found.outside), 'more use')} of the name on values of types from outside: {types}")
     bases = _find_inherited(index, lookup)
     for base in bases[:_MOST_NAMED]:
         if inherited := len(find_uses(index, look_up(index, str(base)))):
@@ -452,6 +457,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     resolved = list(proven)
     settled = {use.place for use in proven}
     possible: list[Use] = []
+    outside: list[str] = []
     owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
     is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.symbols.items())
     constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
@@ -468,7 +474,11 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
             elif reference.name in keys and not is_accessed:
                 continue
             elif resolution.possible and not resolution.symbols and (is_accessed or _may_mean(lookup, file, reference)):
-                possible.append(Use(file, reference, None))
+                unit = index.unit(file.path)
+                if lookup.symbols and (written := find_outside_type(index, unit, reference)):
+                    outside.append(written)
+                else:
+                    possible.append(Use(file, reference, None))
     resolved += [*_find_called_values(index, lookup), *_find_by_convention(index, lookup)]
     resolved = _one_a_line([*resolved, *_find_links(index, lookup, resolved)])
     possible = _one_a_line(possible, {use.place for use in resolved})
@@ -479,6 +489,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
         unattributed=len(possible) if lookup.others else 0,
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
+        outside=tuple(outside),
     )
 
 
