@@ -13,12 +13,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.model import PLAIN_KIND, FileKind, symbol_kind
+from codeinfo.model import PLAIN_KIND, symbol_kind
 from codeinfo.ports import ChunkRow, Extent, Snapshot, StoredSymbol
 from codeinfo.search.channels import KeywordScores, VectorScores, read_cosines, rows_of
-from codeinfo.search.labels import choose_labelled, in_english, rows_of_all
-from codeinfo.search.query import Query, Quotation
-from codeinfo.tokens import terms
+from codeinfo.search.query import Query
 
 MEANING_IN_FILE = 1.0  # weight of a cosine relative to the keyword score when chunks of one file compete
 DEFINED_HERE = 3.0  # the chunk that defines a bare name beats any that uses it
@@ -29,9 +27,6 @@ IN_FUNCTION = (
     0.3  # a chunk that is all code of functions, or is called what is asked: others declare, import or describe
 )
 SHORT_ROW = 16.0  # terms: what is left after the last definition, such as `export default App`, shows nothing
-# Chunks with all of a quotation's words that are read for it, by the kinds that come first.
-READ_FOR_QUOTE = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
-QUOTED_IN = 8  # files at most: text in more files is a phrase, not a place
 
 
 def best_rows(
@@ -98,62 +93,6 @@ def _bonus_of_definition(query: Query, definition: StoredSymbol) -> float:
     if symbol_kind(definition.kind).ranks_as_type or (query.names_owner and query.asks_for(definition.qualified)):
         worth *= 1.5
     return worth if definition.name in query.names else worth / 2
-
-
-class Quoted(NamedTuple):
-    quotation: Quotation
-    rows: list[int]  # those that contain it verbatim, all in files of one kind
-    labelled: list[int]  # those that have it, or a longer text, under a key
-
-
-def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted | None:
-    """The first of the query's quotations that occurs: in code if any does, since a test repeats the whole message
-    that the code has in parts."""
-    elsewhere = None
-    for quotation in query.quotations:
-        quoted = _find_quoting(quotation, query, keyword, view)
-        if quoted.rows and view.kinds[view.row_file[quoted.rows[0]]] == FileKind.CODE:
-            return quoted
-        if quoted.rows or quoted.labelled:
-            elsewhere = elsewhere or quoted
-    return elsewhere
-
-
-def _find_quoting(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
-    """The rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat
-    it. Of a name, those that have it as a whole string, if nothing here is called so."""
-    words = set(terms(quotation.text))
-    needed = query.terms.keys() & words
-    if not needed or not keyword.idf.keys() >= needed:
-        return Quoted(quotation, [], [])
-    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
-    having = rows_of_all([uses_of[term].rows for term in needed])
-    if len(having) > sum(READ_FOR_QUOTE.values()):  # common words, such as `code`, are no terms of the query
-        having = rows_of_all([having, *(posting.rows for posting in view.postings(sorted(words - needed)).values())])
-    if len(having) > sum(READ_FOR_QUOTE.values()):
-        scores = keyword.rows(view.row_file[having])[having]
-        having = having[np.argsort(-scores, kind="stable")]
-        kinds = view.once("kinds", lambda: np.array(view.kinds))[view.row_file[having]]
-        having = np.concatenate([having[kinds == kind][:most] for kind, most in READ_FOR_QUOTE.items()])
-    rows = having.tolist()
-    by_kind: dict[str, dict[int, int]] = {}  # by kind: the file of each row
-    strings: set[int] = set()
-    for row, chunk in zip(rows, view.chunks(rows), strict=True):
-        if quotation.is_in(chunk.text, chunk.file_kind):
-            by_kind.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
-            strings |= {row} if quotation.is_string_in(chunk.text) else set()
-    kind = next((kind for kind in READ_FOR_QUOTE if kind in by_kind), "")
-    best: Mapping[int, int] = by_kind.get(kind, {})
-    if quotation.is_name and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
-        best = {row: file for row, file in best.items() if row in strings}
-    if kind == FileKind.CONFIG:
-        best = in_english(best, view)
-    labelled = {} if quotation.is_part else in_english(choose_labelled(by_kind, view), view)
-    return Quoted(quotation, _if_in_few_files(best), _if_in_few_files(labelled))
-
-
-def _if_in_few_files(rows: Mapping[int, int]) -> list[int]:
-    return list(rows) if len(set(rows.values())) <= QUOTED_IN else []
 
 
 def closest_rows(view: Snapshot, vectors: VectorScores, files: Sequence[int]) -> NDArray[np.intp]:

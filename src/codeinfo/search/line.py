@@ -56,13 +56,11 @@ from codeinfo.search.focus import (
     budget_for,
     closest_rows,
     find_defined_rows,
-    find_quotation,
     focus,
     line_asked_for,
     lines_of_functions,
     share_of_functions,
 )
-from codeinfo.search.labels import find_label_uses
 from codeinfo.search.quality import (
     AnswerFeatures,
     assess,
@@ -75,6 +73,7 @@ from codeinfo.search.quality import (
     suggestions,
 )
 from codeinfo.search.query import REPORT_WORDS, Query, Quotation, Shape, extract_definition_target, read_query
+from codeinfo.search.quotations import find_label_uses, find_quotation
 from codeinfo.search.weights import WITH_VECTORS, WITHOUT_VECTORS, Weights
 from codeinfo.tokens import identifier_terms, stem
 

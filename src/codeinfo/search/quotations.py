@@ -1,20 +1,23 @@
-"""From a text that users see, in a file of translations, to the code that shows it: by the key of the text."""
+"""Where a text that a query quotes stands; of one in a file of translations, the code that shows it by its key."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from codeinfo.model import FileKind
 from codeinfo.ports import Snapshot
-from codeinfo.search.channels import Ints
-from codeinfo.search.query import Quotation
+from codeinfo.search.channels import Ints, KeywordScores
+from codeinfo.search.query import Query, Quotation
 from codeinfo.tokens import terms
 
-MOST_READ = 400  # chunks of code with all terms of a key
-USED_IN = 8  # files at most: a key in more is a common word
+# Chunks with all words of a quotation that are read, by the kinds that come first.
+MOST_READ = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
+MOST_FILES = 8  # text in more files is a phrase, and a key a common word
+MOST_READ_FOR_KEY = 400  # chunks of code
 
 # `"repo.pulls.new": "New Pull Request"`, `new: New`, `'new' => 'New'`, `new = New`
 _ENTRY = re.compile(r"(?P<indent>\s*)[\"']?(?P<key>[\w./:-]*\w)[\"']?\s*(?:=>|[:=])(?:\s*(?P<value>\S.*))?")
@@ -28,7 +31,68 @@ _TRANSLATIONS = re.compile(
 _ENGLISH = re.compile(r"(?:\A|[/._-])en(?:[-_]\w+)?(?=[/._-])")
 
 
-def choose_labelled(by_kind: Mapping[str, Mapping[int, int]], view: Snapshot) -> dict[int, int]:
+class Quoted(NamedTuple):
+    quotation: Quotation
+    rows: list[int]  # those that contain it verbatim, all in files of one kind
+    labelled: list[int]  # those that have it, or a longer text, under a key
+
+
+def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted | None:
+    """The first of the query's quotations that occurs: in code if any does, since a test repeats the whole message
+    that the code has in parts."""
+    elsewhere = None
+    for quotation in query.quotations:
+        quoted = _find_quoting(quotation, query, keyword, view)
+        if quoted.rows and view.kinds[view.row_file[quoted.rows[0]]] == FileKind.CODE:
+            return quoted
+        if quoted.rows or quoted.labelled:
+            elsewhere = elsewhere or quoted
+    return elsewhere
+
+
+def _find_quoting(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
+    """The rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat
+    it. Of a name, those that have it as a whole string, if nothing here is called so."""
+    rows = _rows_with_words(quotation, query, keyword, view)
+    by_kind: dict[str, dict[int, int]] = {}  # by kind: the file of each row
+    strings: set[int] = set()
+    for row, chunk in zip(rows, view.chunks(rows), strict=True):
+        if quotation.is_in(chunk.text, chunk.file_kind):
+            by_kind.setdefault(chunk.file_kind, {})[row] = int(view.row_file[row])
+            strings |= {row} if quotation.is_string_in(chunk.text) else set()
+    kind = next((kind for kind in MOST_READ if kind in by_kind), "")
+    best: Mapping[int, int] = by_kind.get(kind, {})
+    if quotation.is_name and not strings.isdisjoint(best) and not view.definitions((quotation.text,)):
+        best = {row: file for row, file in best.items() if row in strings}
+    if kind == FileKind.CONFIG:
+        best = _in_english(best, view)
+    labelled = {} if quotation.is_part else _in_english(_choose_labelled(by_kind, view), view)
+    return Quoted(quotation, _if_in_few_files(best), _if_in_few_files(labelled))
+
+
+def _rows_with_words(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Sequence[int]:
+    """Those with all words of a quotation; of many, the best ones of each kind."""
+    words = set(terms(quotation.text))
+    needed = query.terms.keys() & words
+    if not needed or not keyword.idf.keys() >= needed:
+        return []
+    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
+    having = _rows_of_all([uses_of[term].rows for term in needed])
+    if len(having) > sum(MOST_READ.values()):  # common words, such as `code`, are no terms of the query
+        having = _rows_of_all([having, *(posting.rows for posting in view.postings(sorted(words - needed)).values())])
+    if len(having) > sum(MOST_READ.values()):
+        scores = keyword.rows(view.row_file[having])[having]
+        having = having[np.argsort(-scores, kind="stable")]
+        kinds = view.once("kinds", lambda: np.array(view.kinds))[view.row_file[having]]
+        having = np.concatenate([having[kinds == kind][:most] for kind, most in MOST_READ.items()])
+    return [int(row) for row in having]
+
+
+def _if_in_few_files(rows: Mapping[int, int]) -> list[int]:
+    return list(rows) if len(set(rows.values())) <= MOST_FILES else []
+
+
+def _choose_labelled(by_kind: Mapping[str, Mapping[int, int]], view: Snapshot) -> dict[int, int]:
     """Of rows with a text, each with its file, those that may have it under a key: in translations, and in any data if
     code does not have it."""
     code, data = (by_kind.get(kind, {}) for kind in (FileKind.CODE, FileKind.CONFIG))
@@ -40,12 +104,12 @@ def _is_translation(path: str) -> bool:
     return _TRANSLATIONS.search(path) is not None
 
 
-def in_english(rows: Mapping[int, int], view: Snapshot) -> Mapping[int, int]:
+def _in_english(rows: Mapping[int, int], view: Snapshot) -> Mapping[int, int]:
     """Of rows, each with its file, those in English texts; all if there are none."""
     return {row: file for row, file in rows.items() if _ENGLISH.search(view.paths[file])} or rows
 
 
-def rows_of_all(lists: Iterable[Ints]) -> Ints:
+def _rows_of_all(lists: Iterable[Ints]) -> Ints:
     """The rows that are in all lists, each of them in order."""
     rarest, *others = sorted(lists, key=len)
     for rows in others:
@@ -111,9 +175,9 @@ def _find_uses(names: Sequence[str], view: Snapshot) -> Mapping[int, Quotation]:
         postings = view.postings(sorted(needed))
         if not needed or len(postings) < len(needed):
             continue
-        having = rows_of_all([posting.rows for posting in postings.values()])
-        rows = [row for row in having.tolist() if view.kinds[view.row_file[row]] == FileKind.CODE][:MOST_READ]
+        having = _rows_of_all([posting.rows for posting in postings.values()])
+        rows = [row for row in having.tolist() if view.kinds[view.row_file[row]] == FileKind.CODE][:MOST_READ_FOR_KEY]
         read = ((row, use.search(chunk.text)) for row, chunk in zip(rows, view.chunks(rows), strict=True))
         if uses := {row: Quotation(match[0]) for row, match in read if match}:
-            return uses if len(set(view.row_file[list(uses)].tolist())) <= USED_IN else {}
+            return uses if len(set(view.row_file[list(uses)].tolist())) <= MOST_FILES else {}
     return {}
