@@ -380,7 +380,7 @@ def test_all_projects_are_searched_as_one(two_projects: str, engine: MakeEngine,
     assert {hit.root for hit in found.hits[:2]} == {f"//{IDENTITY}", f"//{two_projects}"}
     assert [(hit.path, hit.score) for hit in found.hits] == [(hit.path, hit.score) for hit in both.hits]
     assert "2 projects were searched completely" in found.notes
-    assert found.notes[-1].startswith(f"{IDENTITY} (")
+    assert found.notes[-1].startswith(f"results are from {IDENTITY} (")
     lines = server.grep(GrepRequest("check_amount", all_projects=True))
     assert {match.root for match in lines.matches} == {f"//{IDENTITY}", f"//{two_projects}"}
     with pytest.raises(UsageError, match="takes no paths"):
