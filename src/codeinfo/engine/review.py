@@ -146,7 +146,7 @@ def _find_moved(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
     moved = {}
     for path, (before, after) in texts.items():
         lines = set(after.splitlines()) if gone and not before else set()
-        source = max(gone, key=lambda other: len(lines & gone[other]), default="")
+        source = max(gone, key=lambda removed: len(lines & gone[removed]), default="")
         if lines and 2 * len(lines & gone[source]) >= max(len(lines), len(gone[source])):
             moved[path] = source
     return moved
@@ -188,15 +188,15 @@ class Change:
         remaining_tests = (item for item in self._revisions if item.is_test and item.change.state != "removed")
         self._changed_tests = {test.path for test in remaining_tests}
         self.differences = [revision.change for revision in self._revisions]
-        self.code = [one.change for one in self._revisions if one.kind in (FileKind.CODE, FileKind.TEST)]
-        self.has_product = any(one.is_product for one in self._revisions)
+        self.code = [item.change for item in self._revisions if item.kind in (FileKind.CODE, FileKind.TEST)]
+        self.has_product = any(revision.is_product for revision in self._revisions)
 
     @cached_property
     def tested_endings(self) -> set[str]:
         """The endings of changed code whose like the team tests: elsewhere no test is missed."""
-        endings = {_ending(one.path) for one in self._revisions if one.is_product}
+        endings = {_ending(revision.path) for revision in self._revisions if revision.is_product}
         files, tested = Counter[str](), Counter[str]()
-        with self._code.open(self._project.index, self._store) as index:
+        with self._open_index() as index:
             for path, facts in index.graph.files.items():
                 if _ending(path) in endings and is_product(path, FileKind(facts.kind)):
                     files[_ending(path)] += 1
@@ -243,12 +243,10 @@ class Change:
         """Whether a test uses a definition, or may reach what an earlier class overrides, or what only requests and
         pages lead to."""
         is_in_new = self._is_new(qualified.rpartition(".")[0])
+        if not is_in_new and self._code.is_override(self._project.index, self._store, path, qualified):
+            return True
         from_outside = path_role(path)[1] in ("api", "presentation")
-        return (
-            (not is_in_new and self._code.is_override(self._project.index, self._store, path, qualified))
-            or (from_outside and self._has_changed_test(path))
-            or self._is_tested(path, qualified)
-        )
+        return self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
 
     def _has_changed_test(self, path: str) -> bool:
         """Whether the change has a test of a file, or of a file that uses it."""
@@ -289,11 +287,12 @@ class Change:
 
     def symbols(self) -> list[ChangedSymbol]:
         changed: list[tuple[str, ChangedSymbol]] = []
-        for revision in (one for one in self._revisions if one.kind is FileKind.CODE):
-            tests = diff.find_inline_tests(revision)
-            of_file = diff.find_changed_symbols(revision)
-            changed += ((revision.path, symbol) for symbol in of_file if symbol.name not in tests)
-        changed.sort(key=lambda one: (not diff.is_code_to_run(one[1]), -one[1].lines))
+        for revision in self._revisions:
+            if revision.kind is FileKind.CODE:
+                tests = diff.find_inline_tests(revision)
+                of_file = diff.find_changed_symbols(revision)
+                changed += ((revision.path, symbol) for symbol in of_file if symbol.name not in tests)
+        changed.sort(key=lambda entry: (not diff.is_code_to_run(entry[1]), -entry[1].lines))
         symbols: list[ChangedSymbol] = []
         for path, symbol in changed:
             outside = self._files_outside(path, symbol.name, symbol.kind) if len(symbols) < MOST_SYMBOLS else {}
@@ -306,17 +305,18 @@ class Change:
         change a test of a file that uses it. Templates and other files without definitions are covered by the tests of
         their users, and declarations need none. If the change has tests of the package around a file, these may be
         about it, as those of a page are."""
-        changed = {
-            one.path: symbols
-            for one in self._revisions
-            if one.change.state != "removed" and one.is_product and not INLINE_TEST.search(one.after.text)
-            if _ending(one.path) in self.tested_endings and any(held.is_function for held in one.after.definitions)
-            if (symbols := list(filter(diff.is_code_to_run, diff.find_changed_symbols(one, declared=False))))
-        }
-        tests_left = (one for one in self._revisions if one.kind is FileKind.TEST and one.change.state != "removed")
-        mended = {one.path.rpartition("/")[0] for one in tests_left}
-        folders = [around for folder in mended if (around := tested_folder(folder)) not in ("", folder)]
-        changed = {path: one for path, one in changed.items() if not any(lies_below(path, each) for each in folders)}
+        test_folders = {path.rpartition("/")[0] for path in self._changed_tests}
+        covered = [package for folder in test_folders if (package := tested_folder(folder)) not in ("", folder)]
+        changed: dict[str, list[ChangedSymbol]] = {}
+        for revision in self._revisions:
+            path, after = revision.path, revision.after
+            if revision.change.state == "removed" or not revision.is_product or INLINE_TEST.search(after.text):
+                continue
+            if _ending(path) not in self.tested_endings or any(lies_below(path, folder) for folder in covered):
+                continue
+            symbols = list(filter(diff.is_code_to_run, diff.find_changed_symbols(revision, declared=False)))
+            if symbols and any(definition.is_function for definition in after.definitions):
+                changed[path] = symbols
         tests = self._code.tests_of(self._project.index, list(changed))
         # A test may get from a helper what it calls, and import nothing of the package.
         return [
@@ -355,13 +355,13 @@ class Change:
             memories = [item for item in self._project.memories(now) if item.type != "gotcha" or item.source != "git"]
         except UsageError:
             memories = []  # a note reports this already
-        expected = [one for one in self._revisions if not one.is_product or _ending(one.path) in self.tested_endings]
+        tested = [item for item in self._revisions if not item.is_product or _ending(item.path) in self.tested_endings]
         return [
             *diff.contradictions(self._revisions, memories),
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
-            *diff.find_untested(expected, self._is_reached),
+            *diff.find_untested(tested, self._is_reached),
             *self._find_unregistered(),
             *self._find_unused(),
             *self._find_widely_used(),
@@ -401,7 +401,6 @@ class Change:
 
     def _find_new_dependencies(self) -> list[Finding]:
         manifests = self._manifest_texts
-
         edited = [revision for revision in self._revisions if is_manifest(revision.path)]
         before = dependencies({**manifests, **{revision.path: revision.before.text for revision in edited}})[0]
         after = dependencies({**manifests, **{revision.path: revision.after.text for revision in edited}})[0]
