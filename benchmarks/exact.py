@@ -36,7 +36,7 @@ MOST_COMPARED = 10_000  # lines of one pattern whose places are compared; beyond
 Place = tuple[str, int, int]  # path, line, column
 
 
-class Asked(Struct, frozen=True):
+class Query(Struct, frozen=True):
     pattern: str
     regex: bool = False
     word: bool = False
@@ -78,13 +78,13 @@ def corpus_of(engine: Engine, root: Path) -> Corpus:
     return list_files(index.source.contents, store, index.seen.walk)
 
 
-def patterns(root: Path, corpus: Corpus, count: int, seed: int) -> list[Asked]:
+def patterns(root: Path, corpus: Corpus, count: int, seed: int) -> list[Query]:
     chooser = random.Random(f"{seed} {root.name}")
-    made: list[Asked] = []
+    made: list[Query] = []
     while len(made) < count:
         line = random_line(root, corpus, chooser)
-        if line and (asked := chooser.choice(WAYS)(line, chooser)):
-            made.append(asked)
+        if line and (query := chooser.choice(WAYS)(line, chooser)):
+            made.append(query)
     return made
 
 
@@ -100,50 +100,50 @@ def cut(line: str, chooser: random.Random, longest: int = 40) -> str:
     return line[start : start + length]
 
 
-def literal(line: str, chooser: random.Random) -> Asked | None:
+def literal(line: str, chooser: random.Random) -> Query | None:
     piece = cut(line, chooser)
-    return Asked(piece, ignore_case=chooser.random() < 0.2) if piece.strip() else None
+    return Query(piece, ignore_case=chooser.random() < 0.2) if piece.strip() else None
 
 
-def word(line: str, chooser: random.Random) -> Asked | None:
+def word(line: str, chooser: random.Random) -> Query | None:
     words = re.findall(r"\w{2,}", line)
-    return Asked(chooser.choice(words), word=True, ignore_case=chooser.random() < 0.3) if words else None
+    return Query(chooser.choice(words), word=True, ignore_case=chooser.random() < 0.3) if words else None
 
 
-def expression(line: str, chooser: random.Random) -> Asked | None:
+def expression(line: str, chooser: random.Random) -> Query | None:
     words = re.findall(r"[A-Za-z_]\w{2,}", line)
     if not words or "\ufffd" in line:
         return None
-    one, other = chooser.choice(words), chooser.choice(words)
-    start, end = sorted((line.find(one), line.find(other)))
+    first, second = chooser.choice(words), chooser.choice(words)
+    start, end = sorted((line.find(first), line.find(second)))
     made = chooser.choice(
         (
             escaped(cut(line, chooser)),
             re.sub(r"\d+", lambda _: r"\d+", escaped(cut(line, chooser))),
             re.sub(r"[ ]+", lambda _: r"\s+", escaped(cut(line, chooser))),
-            rf"\b{one}\b",
-            rf"{one[:3]}\w+{one[-1]}",
+            rf"\b{first}\b",
+            rf"{first[:3]}\w+{first[-1]}",
             rf"{escaped(line[start : start + 3])}.*{escaped(line[end : end + 4])}",
             rf"^\s*{escaped(line.strip()[:12])}",
             rf"{escaped(line[-10:])}$",
-            rf"({one}|{other})\W",
-            rf"(?:{one}|no_such_{other})[^a-z]",
-            rf"[A-Z]\w*{one[-4:]}\(",
-            rf"(?i){one[:4]}[a-z]{{1,3}}",
-            rf"{one[:-1]}{one[-1]}+\S?",
-            rf"^[^\s]+\s{one}",
-            rf"[\w.]+{escaped(one[-3:])}\s*[=(:]",
+            rf"({first}|{second})\W",
+            rf"(?:{first}|no_such_{second})[^a-z]",
+            rf"[A-Z]\w*{first[-4:]}\(",
+            rf"(?i){first[:4]}[a-z]{{1,3}}",
+            rf"{first[:-1]}{first[-1]}+\S?",
+            rf"^[^\s]+\s{first}",
+            rf"[\w.]+{escaped(first[-3:])}\s*[=(:]",
         )
     )
-    return Asked(made, regex=True, word=chooser.random() < 0.1, ignore_case=chooser.random() < 0.1)
+    return Query(made, regex=True, word=chooser.random() < 0.1, ignore_case=chooser.random() < 0.1)
 
 
 def escaped(text: str) -> str:
     """Only what needs it: ripgrep refuses a backslash before anything else."""
-    return re.sub(r"[\\.+*?()|\[\]{}^$]", lambda found: "\\" + found[0], text)
+    return re.sub(r"[\\.+*?()|\[\]{}^$]", lambda match: "\\" + match[0], text)
 
 
-WAYS: tuple[Callable[[str, random.Random], Asked | None], ...] = (literal, literal, word, expression, expression)
+WAYS: tuple[Callable[[str, random.Random], Query | None], ...] = (literal, literal, word, expression, expression)
 
 
 # --- the same lines --------------------------------------------------------------------------------------------------
@@ -153,10 +153,10 @@ def compare_tree(engine: Engine, root: Path, count: int, seed: int) -> int:
     corpus = corpus_of(engine, root)
     listed = set(corpus.paths)
     wrong = lines = in_secrets = 0
-    for asked in patterns(root, corpus, count, seed):
-        theirs = {place for place in ripgrep(root, asked) if place[0] in listed}
-        ours, total = codeinfo(engine, root, asked)
-        if asked.regex and asked.word:
+    for query in patterns(root, corpus, count, seed):
+        theirs = {place for place in ripgrep(root, query) if place[0] in listed}
+        ours, total = codeinfo(engine, root, query)
+        if query.regex and query.word:
             theirs, ours = without_columns(theirs), without_columns(ours)
         missing, extra = theirs - ours, ours - theirs
         if total > MOST_COMPARED:
@@ -169,7 +169,7 @@ def compare_tree(engine: Engine, root: Path, count: int, seed: int) -> int:
         counted_wrong = total != len(theirs) - (len(hidden) if total <= MOST_COMPARED else 0)
         if missing or extra or (counted_wrong and total <= MOST_COMPARED):
             wrong += 1
-            print(f"  {asked}: {len(missing)} missing, {len(extra)} extra, {total} counted for {len(theirs)}")
+            print(f"  {query}: {len(missing)} missing, {len(extra)} extra, {total} counted for {len(theirs)}")
             print(f"    missing {sorted(missing)[:3]}, extra {sorted(extra)[:3]}")
     print(
         f"{root.name}: {count} patterns, {len(listed):,} files, {lines:,} lines; {wrong} patterns differ, "
@@ -179,8 +179,8 @@ def compare_tree(engine: Engine, root: Path, count: int, seed: int) -> int:
     return wrong
 
 
-def codeinfo(engine: Engine, root: Path, asked: Asked) -> tuple[set[Place], int]:
-    result = engine.grep(request_of(root, asked, MOST_COMPARED))
+def codeinfo(engine: Engine, root: Path, query: Query) -> tuple[set[Place], int]:
+    result = engine.grep(request_of(root, query, MOST_COMPARED))
     return {(match.path, match.line, match.column) for match in result.matches}, result.total
 
 
@@ -188,24 +188,24 @@ def without_columns(places: set[Place]) -> set[Place]:
     return {(path, line, 0) for path, line, _ in places}
 
 
-def request_of(root: Path, asked: Asked, limit: int) -> GrepRequest:
+def request_of(root: Path, query: Query, limit: int) -> GrepRequest:
     return GrepRequest(
-        asked.pattern,
+        query.pattern,
         (str(root),),
-        regex=asked.regex,
-        word=asked.word,
-        ignore_case=asked.ignore_case,
+        regex=query.regex,
+        word=query.word,
+        ignore_case=query.ignore_case,
         limit=limit,
     )
 
 
-def ripgrep(root: Path, asked: Asked) -> Iterator[Place]:
+def ripgrep(root: Path, query: Query) -> Iterator[Place]:
     options = ("--no-config", "--no-ignore", "--hidden", "--crlf", "--null", "--no-heading", "-n", "--column")
-    done = subprocess.run(["rg", *options, *asked.arguments(), "."], cwd=root, capture_output=True, check=False)
+    done = subprocess.run(["rg", *options, *query.arguments(), "."], cwd=root, capture_output=True, check=False)
     if done.returncode > 1 and not done.stdout:
-        raise SystemExit(f"ripgrep refuses {asked}: {done.stderr.decode()}")
-    for found in done.stdout.split(b"\n"):
-        path, _, rest = found.partition(b"\0")
+        raise SystemExit(f"ripgrep refuses {query}: {done.stderr.decode()}")
+    for line in done.stdout.split(b"\n"):
+        path, _, rest = line.partition(b"\0")
         if rest and not path.startswith(b"Binary"):
             number, column, text = rest.split(b":", 2)
             before = text[: int(column) - 1].decode("utf-8", "replace")
@@ -226,24 +226,24 @@ def time_patterns(engine: Engine, root: Path, count: int, commands: int, seed: i
     chosen = patterns(root, corpus, count, seed)
     engine.grep(GrepRequest("warm up", (str(root),)))
     ours, theirs, typed = list[tuple[float, float]](), list[tuple[float, float]](), list[tuple[float, float]]()
-    for at, asked in enumerate(chosen):
+    for at, query in enumerate(chosen):
         wall, cpu = time.perf_counter(), time.process_time()
-        engine.grep(request_of(root, asked, 100))
+        engine.grep(request_of(root, query, 100))
         ours.append((time.perf_counter() - wall, time.process_time() - cpu))
-        theirs.append(timed(["rg", "--no-config", "-n", *asked.arguments(), "."], root))
+        theirs.append(timed(["rg", "--no-config", "-n", *query.arguments(), "."], root))
         if at < commands:
-            request = request_of(root, asked, 100)
+            request = request_of(root, query, 100)
             flags = [
                 f"--{name.replace('_', '-')}" for name in ("regex", "word", "ignore_case") if getattr(request, name)
             ]
-            typed.append(timed([sys.executable, "-m", "codeinfo", "grep", *flags, "--", asked.pattern], root))
+            typed.append(timed([sys.executable, "-m", "codeinfo", "grep", *flags, "--", query.pattern], root))
     print(f"{root.name}: {len(corpus.paths):,} files, {count} patterns, milliseconds: wall p50 / p95, CPU p50 / p95")
     for name, figures in (("codeinfo, warm call", ours), ("ripgrep", theirs), ("codeinfo, command", typed)):
         if figures:
-            walls, cpus = (sorted(1000 * one for one in column) for column in zip(*figures, strict=True))
+            walls, cpus = (sorted(1000 * seconds for seconds in column) for column in zip(*figures, strict=True))
             print(f"  {name:<20} {row(walls)}   {row(cpus)}")
     for name, at in (("wall", 0), ("CPU", 1)):
-        ratio = statistics.median(one[at] for one in ours) / statistics.median(one[at] for one in theirs)
+        ratio = statistics.median(pair[at] for pair in ours) / statistics.median(pair[at] for pair in theirs)
         print(f"  p50 of the warm call is {ratio:.2f} of ripgrep's, {name}")
 
 

@@ -121,8 +121,8 @@ class Numbers(NamedTuple):
         values = [-weights.depth, *(math.log(getattr(weights, name)) for name in FACTORS[1:])]
         return cls(np.array([getattr(weights, name) for name in SIGNALS]), np.array(values))
 
-    def scores(self, asked: Asked) -> Floats:
-        return (asked.signals @ self.signals) * np.exp(asked.factors @ self.factors)
+    def scores(self, question: Asked) -> Floats:
+        return (question.signals @ self.signals) * np.exp(question.factors @ self.factors)
 
 
 # --- features, from the product's own steps ------------------------------------------------------------------------

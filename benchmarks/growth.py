@@ -142,13 +142,13 @@ def measure(work: Path, sources: list[Path], chunks: int) -> Figures:
     edited.write_text(edited.read_text() + "\n\ndef appended_by_growth():\n    return 1\n")
     edit = cost(index, environment)
     figures = Figures(
-        chunks=found(counted, "chunks"),
-        files=found(counted, "files"),
+        chunks=first_number(counted, "chunks"),
+        files=first_number(counted, "files"),
         source_mb=round(source_mb, 1),
         index_cpu_s=round(index_cost.cpu_ms / 1000, 1),
         index_peak_mb=round(peak[0]),
         disk_mb=round(disk_mb, 1),
-        cold_cpu_ms=round(median(one.cpu_ms for one in cold)),
+        cold_cpu_ms=round(median(run_cost.cpu_ms for run_cost in cold)),
         warm_p50_ms=round(median(warm), 1),
         warm_p95_ms=round(sorted(warm)[int(len(warm) * 0.95)], 1),
         serving_mb=round(serving),
@@ -159,14 +159,14 @@ def measure(work: Path, sources: list[Path], chunks: int) -> Figures:
     return figures
 
 
-def found(value: object, key: str) -> int:
+def first_number(value: object, key: str) -> int:
     """The first number of this name in a report."""
     if isinstance(value, dict):
         if isinstance(value.get(key), int):
             return int(value[key])
         value = list(value.values())
     if isinstance(value, list):
-        return next((number for one in value if (number := found(one, key))), 0)
+        return next((number for item in value if (number := first_number(item, key))), 0)
     return 0
 
 
@@ -201,18 +201,19 @@ COLOURS = ("#4269d0", "#efb118", "#ff725c", "#6cc5b0", "#3ca951", "#ff8ab7", "#a
 def table(all_figures: list[Figures]) -> str:
     head = ["chunks", "files", "source MB", *COLUMNS]
     rows = [head, ["---"] * len(head)]
-    for one in all_figures:
-        values = [f"{getattr(one, name):,.0f}" for name in COLUMNS.values()]
-        rows.append([f"{one.chunks:,}", f"{one.files:,}", f"{one.source_mb:,.0f}", *values])
+    for figures in all_figures:
+        values = [f"{getattr(figures, name):,.0f}" for name in COLUMNS.values()]
+        rows.append([f"{figures.chunks:,}", f"{figures.files:,}", f"{figures.source_mb:,.0f}", *values])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def svg(all_figures: list[Figures]) -> str:
     """Both axes logarithmic: a line that rises as steeply as the chunks do is growth in proportion."""
     width, height, left, top = 620, 380, 60, 20
-    xs = [math.log10(one.chunks) for one in all_figures]
+    xs = [math.log10(figures.chunks) for figures in all_figures]
     values = {
-        label: [math.log10(max(getattr(one, name), 0.1)) for one in all_figures] for label, name in COLUMNS.items()
+        label: [math.log10(max(getattr(figures, name), 0.1)) for figures in all_figures]
+        for label, name in COLUMNS.items()
     }
     low, high = math.floor(min(map(min, values.values()))), math.ceil(max(map(max, values.values())))
 
@@ -227,8 +228,10 @@ def svg(all_figures: list[Figures]) -> str:
     for power in range(low, high + 1):
         parts.append(f'<line x1="{left}" x2="{width - 200}" y1="{y(power):.0f}" y2="{y(power):.0f}" stroke="#ddd"/>')
         parts.append(f'<text x="{left - 6}" y="{y(power) + 4:.0f}" text-anchor="end" fill="#666">{10**power:,g}</text>')
-    for one, at in zip(all_figures, xs, strict=True):
-        parts.append(f'<text x="{x(at):.0f}" y="{height - 18}" text-anchor="middle" fill="#666">{one.chunks:,}</text>')
+    for figures, at in zip(all_figures, xs, strict=True):
+        parts.append(
+            f'<text x="{x(at):.0f}" y="{height - 18}" text-anchor="middle" fill="#666">{figures.chunks:,}</text>'
+        )
     parts.append(f'<text x="{left}" y="{height - 4}" fill="#666">chunks</text>')
     ends = sorted((y(line[-1]), label) for label, line in values.items())
     placed = -100.0

@@ -120,13 +120,13 @@ def _scip_truth(index: Compiler, home: Path, prefix: str) -> Truth:
         if not (home / path).is_file():
             continue
         lines = (home / path).read_text("utf-8", "replace").split("\n")
-        for one in index.occurrences(path):
-            text = lines[one.line - 1] if one.line <= len(lines) else ""
-            place = Place(prefix + path, one.line, text[one.start : one.end])
-            if one.defines:
-                defined[_known_as(one.symbol, path)].add(place)
+        for occurrence in index.occurrences(path):
+            text = lines[occurrence.line - 1] if occurrence.line <= len(lines) else ""
+            place = Place(prefix + path, occurrence.line, text[occurrence.start : occurrence.end])
+            if occurrence.defines:
+                defined[_known_as(occurrence.symbol, path)].add(place)
             elif _NAME.fullmatch(place.name):
-                used.append((place, _known_as(one.symbol, path)))
+                used.append((place, _known_as(occurrence.symbol, path)))
     found: dict[Place, set[Place]] = defaultdict(set)
     for place, symbol in used:
         if symbol in defined or not symbol.startswith("local "):
@@ -243,14 +243,16 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
         resolution = resolve(index, unit, use)
         found[place].update(_variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols)
         if resolution.possible and not resolution.symbols:
-            defining = [index.unit(one) for one in index.files_defining(use.name)]
+            defining = [index.unit(other_unit) for other_unit in index.files_defining(use.name)]
             having = {
                 _variant(
-                    SymbolId(one.facts.path, one.without_namespace(d.qualified)), language_family(unit.facts.language)
+                    SymbolId(other_unit.facts.path, other_unit.without_namespace(d.qualified)),
+                    language_family(unit.facts.language),
                 )
-                for one in defining
-                if one is not None and language_family(one.facts.language) == language_family(unit.facts.language)
-                for d in one.by_name.get(use.name, ())
+                for other_unit in defining
+                if other_unit is not None
+                and language_family(other_unit.facts.language) == language_family(unit.facts.language)
+                for d in other_unit.by_name.get(use.name, ())
             }
             if len(having) == 1:
                 possible[place] = having.pop()
@@ -291,10 +293,10 @@ def _symbols_by_place(index: CodeIndex, spoken: str) -> Symbols:
     known: Symbols = defaultdict(dict)
     for path in index.graph.files:
         unit = index.unit(path)
-        for one in unit.definitions if unit else ():
-            if unit and one.kind not in _NO_DEFINITIONS:
-                symbol = SymbolId(path, unit.without_namespace(one.qualified))
-                known[path, one.start_line][one.name] = _variant(symbol, spoken)
+        for definition in unit.definitions if unit else ():
+            if unit and definition.kind not in _NO_DEFINITIONS:
+                symbol = SymbolId(path, unit.without_namespace(definition.qualified))
+                known[path, definition.start_line][definition.name] = _variant(symbol, spoken)
     return known
 
 

@@ -85,13 +85,13 @@ def search(engine: Engine, text: str, paths: tuple[str, ...]) -> Sequence[Hit]:
 
 def show_times(name: str, questions: Sequence[Question], asked: Asked) -> None:
     for kind in dict.fromkeys(question.kind for question in questions):
-        own = [at for at, question in enumerate(questions) if question.kind == kind]
+        positions = [at for at, question in enumerate(questions) if question.kind == kind]
         figures = []
         for label, times in (("wall", asked.wall), ("processor", asked.cpu)):
-            some = [times[at] for at in own]
+            some = [times[at] for at in positions]
             cuts = statistics.quantiles(some, n=20)
             figures.append(f"{label} p50 {statistics.median(some):.1f}, p95 {cuts[18]:.1f} ms")
-        print(f"{name}, {len(own)} × {kind}: {', '.join(figures)}", flush=True)
+        print(f"{name}, {len(positions)} × {kind}: {', '.join(figures)}", flush=True)
 
 
 class Steps:
@@ -131,9 +131,9 @@ def _place(frame: FrameType) -> str:
 
 def show_steps(engine: Engine, questions: Sequence[Question], paths: tuple[str, ...], most: int) -> None:
     for kind in dict.fromkeys(question.kind for question in questions):
-        own = [question for question in questions if question.kind == kind]
+        of_kind = [question for question in questions if question.kind == kind]
         with Steps() as steps:
-            asked = ask(engine, own, paths)
+            asked = ask(engine, of_kind, paths)
         print(f"{kind}: {statistics.fmean(asked.cpu):.1f} ms on average, asked again")
         steps.show(statistics.fmean(asked.cpu), most)
 
@@ -176,11 +176,11 @@ def main() -> None:
     compare(likely.found, exact.found)
 
 
-def compare(found: list[list[tuple[str, str]]], exact: list[list[tuple[str, str]]]) -> None:
-    pairs = [(one, other) for one, other in zip(found, exact, strict=True) if other]
-    recall = statistics.fmean(len(set(one) & set(other)) / len(other) for one, other in pairs)
-    same = sum(set(one) == set(other) for one, other in pairs)
-    order = sum(one == other for one, other in pairs)
+def compare(likely_hits: list[list[tuple[str, str]]], exact: list[list[tuple[str, str]]]) -> None:
+    pairs = [(likely, complete) for likely, complete in zip(likely_hits, exact, strict=True) if complete]
+    recall = statistics.fmean(len(set(likely) & set(complete)) / len(complete) for likely, complete in pairs)
+    same = sum(set(likely) == set(complete) for likely, complete in pairs)
+    order = sum(likely == complete for likely, complete in pairs)
     print(f"recall@{LIMIT} {recall:.4f}; the same files {same}, in the same order {order} of {len(pairs)}")
 
 

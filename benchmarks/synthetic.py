@@ -208,8 +208,8 @@ def memory_mb(pid: int, field: str) -> float:
 
 
 def typical(costs: list[Cost]) -> Cost:
-    return Cost(median(one.wall_ms for one in costs), median(one.cpu_ms for one in costs))
+    return Cost(median(spent.wall_ms for spent in costs), median(spent.cpu_ms for spent in costs))
 
 
-def shown(one: Cost) -> str:
-    return f"{one.wall_ms:.0f} ms (processor {one.cpu_ms:.0f})"
+def shown(spent: Cost) -> str:
+    return f"{spent.wall_ms:.0f} ms (processor {spent.cpu_ms:.0f})"

@@ -86,29 +86,29 @@ class Bench:
         return Cost(children_cpu_s() - before, disk_use(self.cache) - size)
 
     def answers(self, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
-        return answers(self.cache, root, questions, at)
+        return replies(self.cache, root, questions, at)
 
     def fresh_answers(self, root: Path, questions: list[str]) -> dict[str, Any]:
         shutil.rmtree(self.fresh, ignore_errors=True)
-        return answers(self.fresh, root, questions)
+        return replies(self.fresh, root, questions)
 
 
-def answers(cache: Path, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def replies(cache: Path, root: Path, questions: list[str], at: str = "") -> dict[str, Any]:
+    replies: dict[str, Any] = {}
     with Engine(Config.load({"paths.cache_dir": str(cache)}, root)) as engine:
         names: dict[str, None] = {}
         for question in questions:
-            result = engine.search(SearchRequest(question, (str(root),), explain=True, refresh=not found, at=at))
-            found[f"search {question}"] = plain(result)
+            result = engine.search(SearchRequest(question, (str(root),), explain=True, refresh=not replies, at=at))
+            replies[f"search {question}"] = plain(result)
             names.update({hit.symbol.rpartition(".")[2]: None for hit in result.hits[:2] if hit.symbol})
-        paths = [hit["path"] for question in questions for hit in found[f"search {question}"]["hits"][:1]]
+        paths = [hit["path"] for question in questions for hit in replies[f"search {question}"]["hits"][:1]]
         for name in list(names)[:NAMES_PER_TREE]:
-            found[f"defs {name}"] = plain(engine.code.definitions(DefsRequest(name, str(root), at=at)))
-            found[f"refs {name}"] = plain(engine.code.references(RefsRequest(name, str(root), at=at)))
+            replies[f"defs {name}"] = plain(engine.code.definitions(DefsRequest(name, str(root), at=at)))
+            replies[f"refs {name}"] = plain(engine.code.references(RefsRequest(name, str(root), at=at)))
         for path in list(dict.fromkeys(paths))[:NAMES_PER_TREE]:
             if not at:  # a path is one of the work tree
-                found[f"symbols {path}"] = plain(engine.code.symbols(SymbolsRequest(path, root=str(root))))
-    return found
+                replies[f"symbols {path}"] = plain(engine.code.symbols(SymbolsRequest(path, root=str(root))))
+    return replies
 
 
 def plain(value: Any) -> Any:
@@ -122,36 +122,36 @@ def plain(value: Any) -> Any:
     return strip(json.loads(msgspec.json.encode(value)))
 
 
-def differences(one: dict[str, Any], other: dict[str, Any]) -> Iterator[str]:
-    for question in {**one, **other}:
-        if not same(one.get(question), other.get(question)):
+def differences(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
+    for question in {**before, **after}:
+        if not same(before.get(question), after.get(question)):
             yield question
 
 
-def same(one: Any, other: Any) -> bool:
+def same(before: Any, after: Any) -> bool:
     """Equal; a number may differ in its last digit, since a sum of products depends on where a row lies in memory."""
-    if isinstance(one, str) and isinstance(other, str) and one != other:  # "score 0.741"
-        parts = [NUMBER.split(text) for text in (one, other)]
+    if isinstance(before, str) and isinstance(after, str) and before != after:  # "score 0.741"
+        parts = [NUMBER.split(text) for text in (before, after)]
         return parts[0][::2] == parts[1][::2] and all(
             abs(float(a) - float(b)) <= LAST_SHOWN for a, b in zip(parts[0][1::2], parts[1][1::2], strict=True)
         )
-    if isinstance(one, float) and isinstance(other, float):
-        return abs(one - other) <= LAST_DIGIT
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(same(*pair) for pair in zip(one, other, strict=True))
-    return bool(one == other)
+    if isinstance(before, float) and isinstance(after, float):
+        return abs(before - after) <= LAST_DIGIT
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(same(before[key], after[key]) for key in before)
+    if isinstance(before, list) and isinstance(after, list):
+        return len(before) == len(after) and all(same(*pair) for pair in zip(before, after, strict=True))
+    return bool(before == after)
 
 
-def first_difference(one: Any, other: Any, where: str = "") -> str:
+def first_difference(before: Any, after: Any, where: str = "") -> str:
     """The place of two answers where they part, and what stands there."""
-    if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
-        pairs: list[tuple[object, Any, Any]] = [(key, one[key], other[key]) for key in one]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
-        pairs = [(at, *pair) for at, pair in enumerate(zip(one, other, strict=True))]
+    if isinstance(before, dict) and isinstance(after, dict) and before.keys() == after.keys():
+        pairs: list[tuple[object, Any, Any]] = [(key, before[key], after[key]) for key in before]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        pairs = [(at, *pair) for at, pair in enumerate(zip(before, after, strict=True))]
     else:
-        return f"{where}: {str(one)[:200]} / {str(other)[:200]}"
+        return f"{where}: {str(before)[:200]} / {str(after)[:200]}"
     return next(first_difference(a, b, f"{where}/{key}") for key, a, b in pairs if not same(a, b))
 
 
@@ -161,18 +161,18 @@ def disk_use(folder: Path) -> float:
 
 
 def read_questions(bench: Bench, queries: Path | None, name: str, subjects: int) -> list[str]:
-    asked: list[str] = []
+    from_file: list[str] = []
     if queries is not None:
         rows = (json.loads(line) for line in queries.read_text("utf-8").splitlines())
-        asked = [row["query"] for row in rows if row["repo"] == name]
-    return [*asked, *bench.git("log", f"-{subjects}", "--no-merges", "--format=%s").splitlines()]
+        from_file = [row["query"] for row in rows if row["repo"] == name]
+    return [*from_file, *bench.git("log", f"-{subjects}", "--no-merges", "--format=%s").splitlines()]
 
 
-def compare(title: str, one: dict[str, Any], other: dict[str, Any]) -> int:
-    wrong = list(differences(one, other))
-    print(f"{title}: {len(other) - len(wrong)} of {len(other)} answers equal those of a fresh index", flush=True)
+def compare(title: str, before: dict[str, Any], after: dict[str, Any]) -> int:
+    wrong = list(differences(before, after))
+    print(f"{title}: {len(after) - len(wrong)} of {len(after)} answers equal those of a fresh index", flush=True)
     for question in wrong[:5]:
-        print(f"  {question}: {first_difference(one.get(question), other.get(question))}", flush=True)
+        print(f"  {question}: {first_difference(before.get(question), after.get(question))}", flush=True)
     return len(wrong)
 
 

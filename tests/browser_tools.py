@@ -33,8 +33,8 @@ class Model(ScriptedServer):
     """Stops in the middle of an answer to a question that has SLOW in it."""
 
     def next_trouble(self) -> Trouble | None:
-        asked = self.requests[-1].body
-        return Trouble.STALL if SLOW in json.dumps(asked) and "response_format" not in asked else None
+        body = self.requests[-1].body
+        return Trouble.STALL if SLOW in json.dumps(body) and "response_format" not in body else None
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +70,9 @@ def entered(site: Site, browser: Browser) -> StorageState:
     page = context.new_page()
     page.goto(site.address.link())
     page.wait_for_url(f"{site.address}/")
-    kept = context.storage_state()
+    state = context.storage_state()
     context.close()
-    return kept
+    return state
 
 
 @pytest.fixture
@@ -93,9 +93,11 @@ def page(site: Site, browser: Browser, entered: StorageState) -> Iterator[Page]:
 def check_accessible(page: Page) -> None:
     from axe_core_python.sync_playwright import Axe
 
-    found = Axe().run(page)["violations"]
+    violations = Axe().run(page)["violations"]
     shown = [
-        (one["id"], [node["html"][:150] for node in one["nodes"][:2]]) for one in found if one["impact"] in SERIOUS
+        (violation["id"], [node["html"][:150] for node in violation["nodes"][:2]])
+        for violation in violations
+        if violation["impact"] in SERIOUS
     ]
     assert shown == []
 

@@ -155,9 +155,9 @@ def full_disk(project: Path, cache: Path) -> None:
     assert cli("search", STEADY, project).code == 0
     (project / "module0000.py").write_text("def changed():\n    return 1\n" * 50)
     assert cli("index", project).code == 7
-    found = cli("search", STEADY, project, "--json")
-    assert found.json["hits"][0]["path"] == "steady.py"
-    assert any("may miss the newest changes" in note for note in found.json["notes"])
+    result = cli("search", STEADY, project, "--json")
+    assert result.json["hits"][0]["path"] == "steady.py"
+    assert any("may miss the newest changes" in note for note in result.json["notes"])
     assert digest(project) == before
     (cache / "filler").unlink()
     assert cli("index", project).code == 0
@@ -218,15 +218,15 @@ def read_only(project: Path, cache: Path) -> None:
     assert cli("search", STEADY, project).code == 0
     next(cache.rglob("walk")).unlink()  # what is derived from the index could be written again
     subprocess.run(["mount", "-o", "remount,ro,bind", str(cache)], check=True)  # even removing what is not there fails
-    found = cli("search", STEADY, project, "--json")
-    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    result = cli("search", STEADY, project, "--json")
+    assert (result.code, result.json["hits"][0]["path"]) == (0, "steady.py")
     for command in (("status",), ("search", STEADY), ("grep", STEADY), ("map",), ("patterns",)):
         done = cli(*command, project)
         assert done.code == 0, done
     (project / "new.py").write_text("def newcomer():\n    return 1\n")
-    found = cli("search", STEADY, project, "--json")
-    assert any("may miss the newest changes" in note for note in found.json["notes"])
-    assert (found.code, found.json["hits"][0]["path"]) == (0, "steady.py")
+    result = cli("search", STEADY, project, "--json")
+    assert any("may miss the newest changes" in note for note in result.json["notes"])
+    assert (result.code, result.json["hits"][0]["path"]) == (0, "steady.py")
     done = cli("index", project, "--json")
     assert (done.code, error(done)["code"]) == (2, "READ_ONLY")
     assert "CODEINFO_CACHE_DIR" in error(done)["next"]
@@ -251,14 +251,14 @@ def failing_sync(project: Path, cache: Path) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     sys.unraisablehook = lambda raised: None  # apsw prints what its VFS raises; a disk prints nothing
-    kept, os.fsync = os.fsync, fsync
+    real_fsync, os.fsync = os.fsync, fsync
     done = cli("index", project, "--json")
     assert (done.code, error(done)["code"]) == (7, "IO_FAILED"), done
     failing = Vfs()
     done = cli("index", project, "--json")
     assert (done.code, error(done)["code"]) == (7, "IO_FAILED"), done
     failing.unregister()
-    os.fsync = kept
+    os.fsync = real_fsync
     assert cli("index", project).code == 0
     failing = Vfs()
     (project / "module0001.py").write_text("def changed():\n    return 1\n")
@@ -268,8 +268,8 @@ def failing_sync(project: Path, cache: Path) -> None:
 
 
 def error(done: Done) -> dict[str, str]:
-    said: dict[str, str] = json.loads(done.err.splitlines()[-1])["error"]
-    return said
+    reported: dict[str, str] = json.loads(done.err.splitlines()[-1])["error"]
+    return reported
 
 
 def dies_holding_the_log(project: Path, cache: Path) -> None:
