@@ -254,6 +254,18 @@ def test_a_tracked_folder_replaced_by_a_link_is_not_entered(repository: Path, tm
     assert paths(walk(repository)) == ["a.py"]
 
 
+def test_a_file_in_too_many_folders_is_left_out(root: Path) -> None:
+    deepest = "d/" * 200 + "here.py"
+    write(root, "a.py", deepest)
+    folder = root
+    for _ in range(300):
+        folder /= "e"
+        folder.mkdir()
+    write(folder, "b.py")
+    assert paths(walk(root)) == ["a.py", deepest]
+    assert why(root, "e/" * 300 + "b.py").rule == "too-deep"
+
+
 def test_special_files_are_never_opened(root: Path) -> None:
     write(root, "a.py")
     os.mkfifo(root / "pipe.py")

@@ -41,6 +41,7 @@ class WalkSettings(Struct, frozen=True):
 
 
 MAX_UNKNOWN_BYTES = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
+MOST_FOLDERS = 200  # around a file: what goes through them one by one may call itself for each
 NEEDS_LIBRARY = "needs-library"  # the rule for files that only an extra of the package can read
 
 
@@ -204,6 +205,8 @@ class FileFilter:
         folder, _, name = path.rpartition("/")
         if not name:
             return None
+        if path.count("/") > MOST_FOLDERS:
+            return Skip(path, "too-deep", f"in more than {MOST_FOLDERS} folders", matters=True)
         match = self._overrides.decide(path)
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")
