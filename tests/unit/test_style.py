@@ -456,6 +456,15 @@ def test_the_first_place_that_names_a_framework_is_the_first_by_path(tmp_path: P
     assert found.tests.evidence == ("test_a.py:1",)
 
 
+def test_a_catalog_of_versions_that_are_none_is_read_all_the_same() -> None:
+    lists = ["a0: &a0 [x]", *(f"a{at}: &a{at} [{', '.join([f'*a{at - 1}'] * 9)}]" for at in range(1, 10))]
+    text = "\n".join([*lists, "catalog: {1: 2, null: 1.5, 2020-01-01: x, bomb: *a9}\n"])
+    declared = {one.name: one.version for one in dependencies({"pnpm-workspace.yaml": text})[0]}
+    assert declared == {}
+    texts = {"pnpm-workspace.yaml": text, "package.json": '{"dependencies": {"1": "catalog:", "bomb": "catalog:"}}'}
+    assert {one.name: one.version for one in dependencies(texts)[0]} == {"1": "2", "bomb": ""}
+
+
 @pytest.mark.parametrize(
     "lists",
     [

@@ -151,7 +151,9 @@ def _versions(path: str, table: Mapping[str, Any]) -> Iterator[Dependency]:
     """The lists of versions that the packages of a workspace refer to."""
     for name, versions in {"": table.get("catalog"), **(table.get("catalogs") or {})}.items():
         for package, version in (versions or {}).items():
-            yield Dependency(package, str(version), f"{path}:1", f"{FROM_CATALOG}{name}")
+            # Lists in YAML may hold one another many times: 1 KB of them is a text of any length.
+            written = str(version) if isinstance(version, str | int | float) else ""
+            yield Dependency(str(package), written, f"{path}:1", f"{FROM_CATALOG}{name}")
 
 
 class Cargo(Struct, frozen=True):
