@@ -77,6 +77,12 @@ def hit(path: str, kind: FileKind = FileKind.CODE) -> Hit:
         ("app/Models/PurchaseOrder.php", ("model", "domain")),
         ("client/src/controllers/SwapController.ts", ("controller", "presentation")),
         ("dashboard/src/routes/orders/order-detail.tsx", ("route", "presentation")),
+        ("app/routes/settings.branding.tsx", ("route", "presentation")),  # with markup
+        ("ui/src/settings/backups/restoreModal.js", ("", "")),  # shows settings
+        ("core/data/model/NewsResource.kt", ("", "")),  # a resource of anything
+        ("lib/template/get-recipients-for-template.ts", ("", "")),  # of a document
+        ("plugins/toast.client.ts", ("", "")),  # runs in browsers
+        ("lib/api/base-client.ts", ("adapter", "infrastructure")),
     ],
 )
 def test_a_path_tells_type_and_layer(path: str, expected: tuple[str, str]) -> None:

@@ -41,7 +41,7 @@ MOST_LISTED = 3
 
 # The role of a file by the last word of its name or by a folder of such files, and their layer.
 _ROLES = (
-    ("controller controllers endpoint endpoints resource", "controller", "api"),
+    ("controller controllers endpoint endpoints", "controller", "api"),
     ("route routes router routers routing urls", "route", "api"),
     ("guard guards interceptor interceptors middleware middlewares", "middleware", "api"),
     ("cli cmd", "command", "api"),
@@ -64,13 +64,17 @@ _ROLES = (
 _ROLE_OF = {word: (type_, layer) for words, type_, layer in _ROLES for word in words.split()}
 # A folder `models` holds models, but a folder or file `repository` may be about the user's repositories.
 _HOLDING = {word for word in _ROLE_OF if word.endswith("s")} | {"cli", "cmd", "config", "configuration", "middleware"}
-# What words mean in some files only: a page of a wiki, a hook of a program or its store are something else.
-_SCRIPTS = (".ts", ".tsx", ".js", ".jsx", ".mjs", ".cjs", ".vue", ".svelte")
-_SCREENS = (*_SCRIPTS, ".html", ".kt", ".swift", ".dart", ".cshtml", ".razor", ".xaml", ".haml", ".erb")
+# What words mean in some files only: a page of a wiki, a hook of a program or its store are something else, as are the
+# settings that a page shows, and the template of a document.
+_MARKED = (".tsx", ".jsx", ".vue", ".svelte")
+_SCRIPTS = (*_MARKED, ".ts", ".js", ".mjs", ".cjs")
+_PAGES = (".html", ".kt", ".swift", ".dart", ".cshtml", ".razor", ".xaml", ".haml", ".erb")
+_SCREENS = (*_SCRIPTS, *_PAGES)
 _ONLY_IN = {
     **dict.fromkeys("page pages screen screens".split(), _SCREENS),
     **dict.fromkeys("hook hooks composable composables store stores reducer reducers slice slices".split(), _SCRIPTS),
-    "resource": (".java", ".kt", ".scala"),
+    **dict.fromkeys("template templates layout layouts".split(), (*_MARKED, *_PAGES, ".js", ".php", ".heex", ".hbs")),
+    "settings": (".py", ".rb", ".php", ".go", ".rs", ".java", ".cs", ".ex", ".exs"),
 }
 _OF_OTHERS = frozenset({"settings", "config", "configuration"})
 _TRANSLATIONS = frozenset("lang langs locale locales i18n l10n translations".split())
@@ -139,9 +143,9 @@ def path_role(path: str) -> tuple[str, str]:
     *folders, name = path.split("/")
     # `UserService.spec.ts` → user, service, spec: the extension is ignored.
     parts = [word for token in identifiers(name.rpartition(".")[0] or name) for word in _words(token)]
-    # `UserSettings` are a user's, not the program's; nor are `TermsOfService` a service.
-    is_telling = parts and (
-        parts[-1] in _HOLDING if len(parts) == 1 else parts[-1] not in _OF_OTHERS and parts[-2] != "of"
+    # `UserSettings` are a user's, not the program's; nor is `TermsOfService` a service, nor `toast.client.ts` a client.
+    is_telling = (len(parts) == 1 and parts[0] in _HOLDING) or (
+        len(parts) > 1 and parts[-1] not in _OF_OTHERS and parts[-2] != "of" and ".client." not in name
     )
     around = [folder.lower() for folder in reversed(folders)]
     # A `.ts` beside components has no markup: it helps them.
@@ -151,11 +155,8 @@ def path_role(path: str) -> tuple[str, str]:
     is_beside_data = len(parts) > 1 and parts[-1] in _BESIDE_DATA and roles and roles[0][1] in ("domain", "data")
     if not roles or is_beside_data or not _TRANSLATIONS.isdisjoint(around):
         return "", ""
-    if roles[0][1] == "api" and name.endswith(_SCRIPTS) and not _FRONT.isdisjoint(around):
-        return roles[0][0], "presentation"
-    showing = (pair for pair in roles if pair[1] in ("api", "presentation"))
-    # `pages/settings/profile.vue` shows settings.
-    return next(showing, roles[0]) if roles[0][0] == "configuration" else roles[0]
+    is_shown = name.endswith(_MARKED) or (name.endswith(_SCRIPTS) and not _FRONT.isdisjoint(around))
+    return (roles[0][0], "presentation") if roles[0][1] == "api" and is_shown else roles[0]
 
 
 def _words(token: str) -> list[str]:
