@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any
 
 from msgspec.structs import replace
 
+from codeinfo.cache import group_by_key
 from codeinfo.engine.code import CodeOperations
 from codeinfo.engine.index_sources import walk_settings
 from codeinfo.engine.project_knowledge import ProjectKnowledge
@@ -195,13 +198,15 @@ class Change:
     def tested_endings(self) -> set[str]:
         """The endings of changed code whose like the team tests: elsewhere no test is missed."""
         endings = {_ending(revision.path) for revision in self._revisions if revision.is_product}
-        files, tested = Counter[str](), Counter[str]()
+        tested = set()
         with self._open_index() as index:
-            for path, facts in index.graph.files.items():
-                if _ending(path) in endings and is_product(path, FileKind(facts.kind)):
-                    files[_ending(path)] += 1
-                    tested[_ending(path)] += bool(index.tests_of(path))
-        return {ending for ending, count in files.items() if count <= MOST_UNTESTED * tested[ending]}
+            files = index.graph.files.items()
+            product = [path for path, facts in files if is_product(path, FileKind(facts.kind))]
+            for ending, paths in group_by_key((_ending(path), path) for path in product).items():
+                needed = math.ceil(len(paths) / MOST_UNTESTED)
+                if ending in endings and len(list(islice(filter(index.tests_of, paths), needed))) == needed:
+                    tested.add(ending)
+        return tested
 
     @cached_property
     def _manifest_texts(self) -> dict[str, str]:
