@@ -422,7 +422,7 @@ def test_impact_through_a_crate_that_another_one_offers(tmp_path: Path) -> None:
 
 
 def test_impact_of_what_needs_no_import(tmp_path: Path) -> None:
-    """Helpers of Rails in templates, and functions of PHP in no namespace."""
+    """Helpers of Rails in templates, filters of Jinja, and functions of PHP in no namespace."""
     sources = {
         "app/helpers/cart_helper.rb": "module CartHelper\n  def total_of(cart) = cart\nend\n",
         "app/views/carts/show.html.erb": "<%= total_of(@cart) %>\n",
@@ -433,6 +433,9 @@ def test_impact_of_what_needs_no_import(tmp_path: Path) -> None:
         "src/Other.php": "<?php\n\nnamespace Shop;\n\nclass Other\n{\n"
         "    public function setting() { return $this->setting(); }\n}\n",
         "views/mail.blade.php": "<?php\necho setting('mail'), 1;\n",
+        "web/app.py": 'from web.prices import show\n\napp.jinja_env.filters["price"] = show\n',
+        "web/prices.py": "def show(x): ...\n",
+        "web/templates/cart.html": "{% if x %}{{ x|price }}{% endif %}\n",
     }
     root = written(tmp_path, sources)
     with opened(root) as engine:
@@ -442,6 +445,7 @@ def test_impact_of_what_needs_no_import(tmp_path: Path) -> None:
             return sorted(one.path for one in report.files)
 
         assert reached("app/helpers/cart_helper.rb") == ["app/views/carts/show.html.erb"]
+        assert reached("web/prices.py") == ["web/app.py", "web/templates/cart.html"]
         assert reached("src/helpers.php") == ["src/Cart.php", "views/mail.blade.php"]
 
 

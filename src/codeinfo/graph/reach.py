@@ -28,6 +28,7 @@ from codeinfo.graph.scopes import (
     find_included,
     find_overridden,
     last_names,
+    offers_to_pages,
     resolve_bare,
     whole_type,
 )
@@ -246,9 +247,10 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
 
 
 def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
-    """Which files use methods that no import leads to: those that a file of Rust adds to types of other files, and
-    helpers of Rails."""
+    """Which files use what no import leads to: methods that a file of Rust adds to types of other files, helpers of
+    Rails, and what pages are offered under a name."""
     unit, is_helper = index.unit(path), HELPERS.search(path) is not None
+    offered = {offer.symbol for offer in offers_to_pages(index) if offer.symbol.path == path}
 
     def find() -> list[Edge]:
         impls = (SymbolId(path, name) for name, one in unit.by_qualified.items() if one.kind == "impl")
@@ -257,13 +259,13 @@ def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
         methods = [SymbolId(path, name) for name in members if not unit.by_qualified[name].is_type]
         return [
             Edge(use.file.path, path, use.reference.line, (method.qualified,))
-            for method in methods
+            for method in (*methods, *sorted(offered))
             for use in find_uses(index, look_up(index, str(method))).uses
             if use.symbol == method and use.file.path != path
         ]
 
     may_add = unit.facts.rules.imports.paths or (is_helper and unit.facts.rules.names.constants)
-    return index.memo.once(("added", path), find) if may_add else ()
+    return index.memo.once(("added", path), find) if may_add or offered else ()
 
 
 def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[str]:

@@ -32,7 +32,7 @@ from codeinfo.graph.scopes import (
     is_type,
     last_names,
     lineage,
-    names_in_pages,
+    offers_to_pages,
     resolve_bare,
     resolve_export,
     resolve_imported,
@@ -643,7 +643,7 @@ def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     unit = index.unit(symbol.path)
     definition = unit.by_qualified.get(symbol.qualified)
     if unit.facts.rules.names.links:
-        return names_in_pages(index, symbol.qualified.rpartition(".")[2])
+        return {offer.name for offer in offers_to_pages(index) if offer.symbol == symbol}
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)
         return {one for one in names if f"{symbol.owner.qualified}.{one}" not in unit.by_qualified}

@@ -153,6 +153,8 @@ def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     return index.memo.once(("helper", path, name), find)
 
 
+_TAG_LIBRARY = "/templatetags/"
+_CLASS = re.compile(r"(?m)^(?:\w+ )*class (\w+)")
 # What pages are offered under a name: `filters["total"] = find_total`, `{"total": find_total}`,
 # `globals.update(total=find_total)`, `register.tag("total", TotalNode.handle)`, `@app.template_filter("total")`.
 _OFFERING = re.compile(
@@ -178,51 +180,50 @@ _OFFERED_BY_TWIG = re.compile(
 
 
 class Offer(NamedTuple):
-    """What the text of a file offers to pages under a name."""
+    """What pages may use by a name, and the file that says so; a library of tags has to be loaded."""
 
     name: str
     path: str
-    value: str
+    symbol: SymbolId
 
 
-def _offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
+def offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
     def read() -> Iterator[Offer]:
         terms = ([identifier_terms(word)[-1] for word in words] for words in _OFFERING_TERMS)
         ids = {file_id for one in terms for file_id in index.facts.files_with(one)}
-        for file in sorted(index.graph.files.values(), key=lambda file: file.path):
-            is_library = "/templatetags/" in file.path
+        for path, file in sorted(index.graph.files.items()):
+            is_library = _TAG_LIBRARY in path
             text = index.lines(file.file_id).whole_text() if is_library or file.file_id in ids else ""
-            for row in _OFFERED.finditer(text) if is_library or _OFFERING.search(text) else ():
-                name = row["key"] or row["name"] or row["called"] or row["own"] or row["function"]
-                value = row["held"] or row["value"] or row["made"] or row["function"]
-                yield Offer(name.strip("\"'"), file.path, value)
-            for row in _OFFERED_BY_TWIG.finditer(text):
-                owner = row["owner"] or next((one.name for one in index.unit(file.path).definitions if one.is_type), "")
-                yield Offer(row["name"], file.path, f"{owner}.{row['held'] or row['method']}")
+            for name, value in _read_offers(text, is_library=is_library):
+                symbols = resolve_dotted(index, index.unit(path), value, "")
+                yield from (Offer(name, path, one) for one in symbols if isinstance(one, SymbolId))
 
     return index.memo.once(("offers to pages",), lambda: list(read()))
 
 
+def _read_offers(text: str, *, is_library: bool) -> Iterator[tuple[str, str]]:
+    """Names with what they stand for, as written."""
+    for row in _OFFERED.finditer(text) if is_library or _OFFERING.search(text) else ():
+        name = row["key"] or row["name"] or row["called"] or row["own"] or row["function"]
+        yield name.strip("\"'"), row["held"] or row["value"] or row["made"] or row["function"]
+    for row in _OFFERED_BY_TWIG.finditer(text):
+        owner = row["owner"] or "".join(_CLASS.findall(text)[:1])
+        yield row["name"], f"{owner}.{row['held'] or row['method']}"
+
+
 def _find_offered_to_pages(index: CodeIndex, unit: Unit, name: str) -> Meaning:
-    """What a page may use by a name that the program gives it; a library of tags has to be loaded."""
+    """What a page may use by a name that the program gives it."""
     if not (unit.facts.rules.is_template and unit.facts.rules.names.dotted_modules):
         return []
 
     def find() -> Meaning:
-        loaded = [target.path for one in unit.imports for target in index.outcome(unit.facts, one).targets]
         family, files = language_family(unit.facts.language), index.graph.files
-        offers = [one for one in _offers_to_pages(index) if one.name == name]
+        loaded = {target.path for one in unit.imports for target in index.outcome(unit.facts, one).targets}
+        offers = [one for one in offers_to_pages(index) if one.name == name]
         offers = [one for one in offers if language_family(files[one.path].language) == family]
-        offers = [one for one in offers if "/templatetags/" not in one.path or one.path in loaded]
-        meanings = (resolve_dotted(index, index.unit(one.path), one.value, "") for one in offers)
-        return list(dict.fromkeys(one for meaning in meanings for one in meaning if isinstance(one, SymbolId)))
+        return list(dict.fromkeys(one.symbol for one in offers if _TAG_LIBRARY not in one.path or one.path in loaded))
 
     return index.memo.once(("offered", unit.facts.path, name), find)
-
-
-def names_in_pages(index: CodeIndex, name: str) -> set[str]:
-    """The other names under which pages may be offered what has a name."""
-    return {one.name for one in _offers_to_pages(index) if one.value.rpartition(".")[2] == name}
 
 
 def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:
