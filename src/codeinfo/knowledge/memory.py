@@ -477,7 +477,7 @@ _TRAILER = re.compile(
 )
 _POINTER = re.compile(
     r"(?:(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|revert(?:ed|s)?|refs?|see|related to|part of|issue|pr|cc)\W*)*"
-    r"(?:(?:[\w./-]*#\d+|https?://\S+|@[\w-]+)[\s,;.]*)+",
+    r"(?:(?:[\w./-]*#\d++|https?://\S++|@[\w-]++)[\s,;.]*)++",
     re.IGNORECASE,
 )
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<img\b[^>]*>|!\[[^\]]*\]\([^)\s]*\)", re.DOTALL)  # and pictures
