@@ -422,10 +422,7 @@ def serve(
     announce = partial(print, f"  pages in another browser, once: {link}", sep="", flush=True)
     sessions = auth.Sessions(token, announce, secure=access.secure)
     if not is_child:
-        print(f"CodeInfo is served at {address}/\n  API {address}/docs   MCP {address}/mcp/", flush=True)
-        if not of_team:
-            holder = os.path.abspath(token_file) if token_file else config.paths.data_dir / auth.TOKEN_FILE
-            print(f"  programs send the token in {holder}, as Authorization: Bearer", flush=True)
+        _announce(config, address, token_file)
     if config.serve.log == "json":
         processes.log_as_json()
     if workers > 1:
@@ -435,15 +432,22 @@ def serve(
         print(f"  pages, with a token of the team: {public or address}/auth/sign-in", flush=True)
     else:
         print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
-    if open_page and not of_team:
-        import webbrowser
+        if open_page:
+            import webbrowser
 
-        webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
+            webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
     try:
         server.run(sockets=[opened])
     except KeyboardInterrupt:  # the usual way to stop it: no error
         return Interrupted.exit_code
     return 0
+
+
+def _announce(config: Config, address: str, token_file: str) -> None:
+    print(f"CodeInfo is served at {address}/\n  API {address}/docs   MCP {address}/mcp/", flush=True)
+    if not config.store.url:
+        holder = os.path.abspath(token_file) if token_file else config.paths.data_dir / auth.TOKEN_FILE
+        print(f"  programs send the token in {holder}, as Authorization: Bearer", flush=True)
 
 
 def _existing_folder(name: str) -> Path:
