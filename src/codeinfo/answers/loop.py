@@ -180,7 +180,7 @@ def next_query(question: str, verdict: str, research: Research, resources: Resou
         advice=advice,
         question=json.dumps(question),
         queries=json.dumps([entry.query for entry in research.rounds]),
-        found="\n".join(listed) or "-",
+        results="\n".join(listed) or "-",
     )
     schema = object_schema(query=_QUERY, missing={"type": "string"})
     reply = resources.model.json(prompt, schema, max_tokens=QUERY_TOKENS)

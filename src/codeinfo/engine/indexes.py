@@ -37,6 +37,8 @@ from codeinfo.store.layout import IndexFolder, bytes_under, indexed_roots, make_
 from codeinfo.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from codeinfo.index.pool import Spares
     from codeinfo.store.user_data import UserData
     from codeinfo.team.database import TeamDatabase
@@ -425,18 +427,19 @@ class Indexes:
         """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
         that cannot be opened are left out and named in the notes."""
         absent = [index for index in indexes if index.team is not None and index.is_absent]
-        tasks = {index: partial(self.open, index, refresh=refresh, progress=progress) for index in indexes}
+        open_index = partial(self.open, refresh=refresh, progress=progress)
+        pulls: dict[IndexManager, Future[tuple[SqliteStore, tuple[str, ...]]]] = {}
         if len(absent) > 1:
             from concurrent.futures import ThreadPoolExecutor  # imported late: a plain search does not need it
             from contextvars import copy_context
 
             with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread inherits the caller
-                pulled = [pool.submit(copy_context().run, tasks[index]) for index in absent]
-            tasks |= {index: partial(pull.result) for index, pull in zip(absent, pulled, strict=True)}
+                pulls = {index: pool.submit(copy_context().run, open_index, index) for index in absent}
         opened, failed = list[Opened](), dict[IndexManager, CodeInfoError]()
-        for index, task in tasks.items():
+        for index in indexes:
             try:
-                opened.append((index, *task()))
+                store, notes = pulls[index].result() if index in pulls else open_index(index)
+                opened.append((index, store, notes))
             except CodeInfoError as error:
                 if not everywhere:
                     raise

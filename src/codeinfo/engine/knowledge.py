@@ -407,7 +407,7 @@ def _find_path(index: CodeIndex, written: str) -> str:
 def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, request: ExploreRequest) -> Exploration:
     graph = index.graph
     definitions = index.facts.definitions(graph.files[path].file_id)
-    defined = (references.symbol_info(path, one) for one in definitions if one.kind not in _AROUND_DEFINITIONS)
+    defined = (references.symbol_info(path, item) for item in definitions if item.kind not in _AROUND_DEFINITIONS)
     return Exploration(
         request.target,
         "file",
