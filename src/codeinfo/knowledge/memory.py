@@ -480,7 +480,7 @@ _POINTER = re.compile(
     r"(?:(?:[\w./-]*#\d++|https?://\S++|@[\w-]++)[\s,;.]*)++",
     re.IGNORECASE,
 )
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<img\b[^>]*>|!\[[^\]]*\]\([^)\s]*\)", re.DOTALL)  # and pictures
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)|<img\b[^<>]*+>|!\[[^][]*+\]\([^()\s]*+\)", re.DOTALL)  # and pictures
 _BULLETS = ("* ", "- ", "+ ")
 _SHORTEST_PROSE, _LONG_BULLET = 15, 120  # characters
 _MOST_REPEATED = 2  # words beyond the subject's: a reason with no more says the same
