@@ -62,6 +62,13 @@ def test_a_token_is_its_users_until_it_is_revoked(database: TeamDatabase) -> Non
         access.revoke_token(database, caller.token_id)
 
 
+def test_the_name_of_a_token_is_as_short_in_the_audit_log(database: TeamDatabase) -> None:
+    access.create_token(database, "ann", "x" * 5000)
+    with database.transaction() as db:
+        names = db.execute("SELECT name FROM tokens UNION ALL SELECT detail->>'name' FROM audit WHERE detail ? 'token'")
+        assert {len(name) for (name,) in names} == {200}
+
+
 def test_only_the_hash_of_a_token_is_stored(database: TeamDatabase) -> None:
     token = access.create_token(database, "ann")
     caller_of(database, token)

@@ -164,7 +164,8 @@ class Runs:
         """The run in progress in a conversation."""
         if not identity:
             return None
-        going = (run for run in reversed(self._runs.values()) if not run.finished and run.conversation == identity)
+        runs = reversed(list(self._runs.values()))  # others may begin meanwhile
+        going = (run for run in runs if not run.finished and run.conversation == identity)
         return next(going, None) or self._follow(conversation=identity)
 
     # --- runs that all servers of a team see ---

@@ -244,7 +244,7 @@ def create_token(
     if not scopes or not 1 <= days <= MOST_TOKEN_DAYS:
         step = f"Give it 1 to {MOST_TOKEN_DAYS} days and one of {SCOPES}"
         raise UsageError("a token needs a scope and an expiry", step)
-    token = PREFIX + secrets.token_urlsafe(32)
+    token, name = PREFIX + secrets.token_urlsafe(32), name[:_MOST_NAME]
     with database.transaction() as db:
         identity = user_id(db, user)
         (is_admin,) = db.execute("SELECT admin FROM users WHERE id = %s", (identity,)).fetchall()[0]
@@ -253,7 +253,7 @@ def create_token(
         insert = """INSERT INTO tokens(user_id, name, hash, scopes, expires_at, made_with) VALUES (%s, %s, %s, %s,
                     least(now() + make_interval(days => %s), (SELECT expires_at FROM tokens WHERE id = %s)),
                     nullif(%s, 0)) RETURNING id"""
-        values = (identity, name[:_MOST_NAME], hash_of(token), sorted(set(scopes)), days, made_with, made_with)
+        values = (identity, name, hash_of(token), sorted(set(scopes)), days, made_with, made_with)
         (number,) = db.execute(insert, values).fetchall()[0]
         audit(db, "token created", detail={"user": user, "token": number, "name": name, "scopes": list(scopes)})
     return token
