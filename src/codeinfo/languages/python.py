@@ -21,12 +21,11 @@ _USUAL_ROOTS = ("", "src", "lib", "python")
 # A page of Django or Jinja, by its path below a folder of templates: any string with a folder in it may be one, another
 # where one is expected.
 _PAGE_END = r"\.(?:html?|txt|xml|svg|mjml|jinja2?|j2)[\"']"
-_PAGE = (
-    rf"[\"'](?=[\w.-]+/[\w./-]*{_PAGE_END})"
-    rf"|\b(?:render\w*|\w*[tT]emplate\w*)\(\s*(?:[\w.]+,\s*)?[\"'](?=[\w.-]+{_PAGE_END})"
-    rf"|[tT]emplate\w*[\"']?\]?\s*[=:]\s*[(\[]?[\"'](?=[\w.-]+{_PAGE_END})"
-    rf"|\{{%[-+]?\s*(?:extends|include)\b[^%\"'\n]*[\"'](?=[\w.-]+{_PAGE_END})"
+_EXPECTED = (
+    r"(?:\brender|[tT]emplate)\w*(?:\(\s*(?:[\w.]+,\s*)?|[\"']?\]?(?:: ?\w+)?\s*[=:]\s*)[(\[]?"
+    r"|\{%[-+]?\s*(?:extends|include)\b[^%\"'\n]*"
 )
+_PAGE = rf"[\"'](?=[\w.-]+/[\w./-]*{_PAGE_END})|(?:{_EXPECTED})[\"'](?=[\w.-]+{_PAGE_END})"
 _PAGE_WORDS = (".html", ".htm", ".txt", ".xml", ".svg", ".mjml", ".jinja", ".j2")
 _PAGE_FOLDER = re.compile(r"(?:\A|(?<=/))(?:templates|jinja2|Resources/views)/")
 
@@ -214,7 +213,7 @@ PYTHON = model.Language(
     imports=model.ImportRules(
         read=read_import,
         calls=(
-            r"(?:\b(?:include\(\s*\(?|import_module\()\s*[\"'](?=\.*[^\W\d][\w.]*[\"'])"  # URLs of a site
+            r"(?=[\"'irtT{])(?:\b(?:include\(\s*\(?|import_module\()\s*[\"'](?=\.*[^\W\d][\w.]*[\"'])"  # URLs of a site
             rf"|{_PAGE})(?P<module>[^\"'\n]+)[\"']"
         ),
         call_words=("include(", "import_module(", *_PAGE_WORDS),
