@@ -19,7 +19,6 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
 from codeinfo.graph.names import Resolution, find_outside_type, is_symbol, receiver_types, resolve
-from codeinfo.graph.routes import declares, links_to, routes_of
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
     accessor_names,
@@ -43,6 +42,7 @@ from codeinfo.graph.uses import LITERAL, all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.ecmascript import kebab_case
 from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
+from codeinfo.languages.routes import declares, links_to, routes_of
 from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
 from codeinfo.ports import CodeFacts, CodeFile
@@ -553,8 +553,9 @@ def _find_links(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> Iterat
         rules = index.graph.files[symbol.path].rules
         if not rules.names.links or not (definition.is_function or definition.kind == "class"):
             continue
-        places = [(use.file.path, use.reference.line) for use in uses if use.symbol == symbol]
-        for route in dict.fromkeys(routes_of(index, symbol, definition, places)):
+        lines = index.lines(index.graph.files[symbol.path].file_id)
+        places = [(index.lines(use.file.file_id), use.reference.line) for use in uses if use.symbol == symbol]
+        for route in dict.fromkeys(routes_of(definition, index.definition(symbol.owner), lines, places)):
             naming = [file for file in _files_naming(index, route.name) if language_family(file.language) == rules.name]
             declaring = [file for file in naming if declares(route, index.lines(file.file_id))]
             for file in naming:

@@ -221,7 +221,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     decorators: bool = False  # a decorator may turn a function into something else
     overloads: Literal["", "marked", "bodyless"] = ""  # declarations of a function before its implementation
     settings: str = ""  # an import from outside that has the names of all of the project's settings
-    links: bool = False  # web frameworks give routes names, see graph/routes.py
+    links: bool = False  # web frameworks give routes names, see routes.py
     fixtures: str = ""  # the file whose fixtures the tests around and below it take as parameters
     # what a file offers to others (`facts_of`, `unused_exports`)
     package: Callable[[Definition], bool] = is_package  # whether a definition names a package

@@ -15,7 +15,7 @@ from codeinfo.languages import model
 from codeinfo.languages.ecmascript import show_code
 from codeinfo.languages.manifests import package_name, read_cargo
 from codeinfo.languages.model import Resolver, Tree, ancestors, join_path, nearest
-from codeinfo.languages.rails import TABLE, read_routes
+from codeinfo.languages.routes import RAILS_TABLE, read_rails_routes
 from codeinfo.model import Definition, Import
 
 # --- Go: an import names a folder below the path of a module in `go.mod`; a folder is a package ----------------------
@@ -580,7 +580,7 @@ RUBY = model.Language(
         by_use=True,
         whole_names=True,
         configs=(_RAILS_CONFIG,),
-        table=(TABLE, read_routes),
+        table=(RAILS_TABLE, read_rails_routes),
     ),
     names=model.NameRules(implicit_self=True, open_types=True, constants=True, calls="bare", symbols=_RUBY_SYMBOL),
 )

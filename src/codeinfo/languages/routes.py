@@ -1,0 +1,167 @@
+"""Routes of web frameworks: which function or class serves one, what links to it by its name, and the controllers that
+a table of routes of Rails names.
+
+Django           path("cart/", views.cart, name="cart")             reverse("shop:cart"), {% url 'shop:cart' %}
+Flask, FastAPI   @shop.route("/cart"), Pay.as_view("pay")           url_for("shop.cart"), url_for(".cart")
+Symfony          #[Route('/cart', name: 'cart')]                    path('cart'), $this->redirectToRoute('cart')
+Laravel          [CartController::class, 'show'])->name('cart')     route('cart')
+Rails            namespace(:admin) { resources :carts }             `Admin::CartsController`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from codeinfo.model import Definition, Import
+from codeinfo.ports import FileLines
+
+_MOST_LINES = 12  # of the statement that declares a route
+_NAME = r"\b(?:name|endpoint)\s*(?:=|:|(?<=->name)\()\s*[\"']([\w:.-]+)[\"']"
+# What is written behind a view, up to the next route.
+_BEHIND = re.compile(
+    rf"(?:(?!\b(?:re_)?path\(|\burl\(|\bRoute::).)*?(?:\.as_view\(\s*[\"'](?P<view>\w+)[\"']|{_NAME})", re.DOTALL
+)
+_TABLE = re.compile(r"\burlpatterns\b|\.as_view\(\s*[\"']|\bRoute::")
+_MARK = re.compile(r"@(\w+)(?:\.\w+)*\.(?:route|get|post|put|patch|delete|websocket|api_route)\(|#\[(?:\w+\\)*Route\(")
+_NAMED = re.compile(_NAME)
+_PREFIXING = re.compile(rf"#\[(?:\w+\\)*Route\([^\]]*{_NAME}")  # of a class: `#[Route('/blog', name: 'blog_')]`
+_SPACE = re.compile(r"(?m)^app_name\s*(?::[^=\n]+)?=\s*[\"']([\w.:-]+)[\"']")
+_BLUEPRINT = r"\b{}\s*(?::[^=\n]+)?=\s*(?:\w+\.)?Blueprint\(\s*[\"'](\w+)[\"']"
+_LINKING = re.compile(
+    r"(?:\burl\s+|(?:\b(?:reverse(?:_lazy)?|resolve_url|redirect|url_for|url_path_for|path|url|redirectToRoute|generateUrl"
+    r"|route|to_route|redirect_to)\(|url_name\s*=|\bLOGIN_URL\s*=)\s*)\Z"
+)
+
+
+class Route(NamedTuple):
+    name: str
+    space: str  # around the name, where links write it: `shop` of `shop:cart`
+
+
+def routes_of(
+    definition: Definition, owner: Definition | None, lines: FileLines, uses: Iterable[tuple[FileLines, int]]
+) -> Iterator[Route]:
+    """The routes that a definition in these lines serves: a mark above it names one, or a table in which it is used."""
+    marked = _marks_above(lines, definition)
+    prefixed = _PREFIXING.search(_marks_above(lines, owner)) if owner is not None and owner.is_type else None
+    for mark in _MARK.finditer(marked):
+        named = _NAMED.search(marked, mark.end())
+        blueprint = re.search(_BLUEPRINT.format(mark[1]), lines.whole_text()) if mark[1] else None
+        if named or mark[1]:
+            name = (prefixed[1] if prefixed else "") + named[1] if named else definition.name
+            yield Route(name, blueprint[1] if blueprint else "")
+    for table, line in uses:
+        text = table.whole_text()
+        if not _TABLE.search(text):
+            continue
+        behind = "\n".join(table.get(at, "") for at in range(line, line + _MOST_LINES))
+        if named := _BEHIND.match(behind, max(behind.find(definition.name), 0)):
+            space = _SPACE.search(text)
+            yield Route(named["view"] or named[2], space[1] if space else "")
+
+
+def _marks_above(lines: FileLines, definition: Definition) -> str:
+    """What is written right above the line of a definition, and this line."""
+    above = [lines.get(definition.start_line, "")]
+    while (text := lines.get(definition.start_line - len(above), "")).strip() and len(above) < _MOST_LINES:
+        above.insert(0, text)
+    return "\n".join(above)
+
+
+def declares(route: Route, lines: FileLines) -> bool:
+    return any(named[1] == route.name for named in _NAMED.finditer(lines.whole_text()))
+
+
+def links_to(route: Route, lines: FileLines, *, is_alone: bool) -> Iterator[int]:
+    """The lines that link to a route. Without a space of its own it may have got one where it is included: then it
+    has to be alone in having its name."""
+    written = re.compile(rf"[\"']((?:[\w.-]+[:.])*){re.escape(route.name)}[\"']")
+    for number, text in lines.items():
+        for found in written.finditer(text) if route.name in text else ():
+            before = text[: found.start()]
+            if not before.strip():
+                before = lines.get(number - 1, "")
+            space = re.split(r"[:.]", found[1].rstrip(":."))[-1]
+            if _LINKING.search(before) and (space == route.space if route.space else is_alone):
+                yield number
+
+
+# --- Rails -----------------------------------------------------------------------------------------------------------
+
+RAILS_TABLE = re.compile(r"(?:\A|.*/)config/routes(?:/.*|\.rb)")
+_COMMENT = re.compile(r"(?:\A|\s)#.*")
+_OPENING = re.compile(r"\bdo(?:\s*\|[^|]*\|)?\Z|\A(?:if|unless|case|begin|while|def|class|module)\b(?!.*\bend\Z)")
+_WORD = re.compile(r"(\w+)[ (]+(?=[\w:\"'%\[])(.*)")
+_RAILS_NAME = r"(?::\"?|[\"'])([\w/#-]+)[\"']?"
+_RAILS_NAMES = re.compile(rf"(?<![\w:]){_RAILS_NAME}(?!\w|[\"']?\s*(?:=>|:))")
+_OPTION = r"(?:\b{0}:|:{0}\s*=>)\s*(\[[^\]]*\]|%i[\[(][^\])]*|%w[\[(][^\])]*|[^,\s]+)"
+_TARGET = re.compile(r"(?:=>|\bto:)\s*[\"']([\w/]+)#(\w+)[\"']")
+_PATH = re.compile(r"/?(\w+)/(\w+)")  # says both
+_VERBS = frozenset("get post put patch delete match root head options".split())
+_ACTIONS = tuple("index show new edit create update destroy".split())
+
+
+class _Frame(NamedTuple):
+    module: str = ""
+    controller: str = ""
+
+
+def read_rails_routes(text: str) -> Iterator[Import]:
+    """`admin/carts#index,show` for `resources :carts, only: %i[index show]` in `namespace :admin`."""
+    frames, statement, first = [_Frame()], "", 1
+    for number, line in enumerate(text.split("\n"), 1):
+        first = first if statement else number
+        statement = f"{statement} {_COMMENT.sub('', line).strip()}".strip()
+        if statement.endswith(","):
+            continue
+        if re.match(r"end\b", statement) and len(frames) > 1:
+            frames.pop()
+        inner = frames[-1]
+        if written := _WORD.match(statement):
+            inner, named = _read_statement(written[1], written[2], frames[-1])
+            yield from (Import(f"{controller}#{','.join(actions)}", first) for controller, actions in named)
+        if _OPENING.search(statement):
+            frames.append(inner)
+        statement = ""
+
+
+def _read_statement(word: str, rest: str, around: _Frame) -> tuple[_Frame, list[tuple[str, list[str]]]]:
+    """What holds in the block behind a statement, and the controllers that it names, each with its actions."""
+    arguments = re.split(r",?\s*(?:\b\w+:(?!:)|:\w+\s*=>|[\"'][^\"']*[\"']\s*=>)", rest)[0]
+    names, module = _RAILS_NAMES.findall(arguments), _join(around.module, *_option(rest, "module"))
+    chosen = _option(rest, "controller")
+    if word in ("namespace", "scope", "controller"):
+        if word == "namespace" and module == around.module:
+            module = _join(module, *names[:1])
+        inner = names[0] if word == "controller" and names else "".join(chosen)
+        return _Frame(module, inner or around.controller if word != "namespace" else ""), []
+    if word in ("resources", "resource"):
+        actions = _option(rest, "only") or [one for one in _ACTIONS if one not in _option(rest, "except")]
+        if word == "resource":
+            actions = [one for one in actions if one != "index"]
+            names = [f"{name}s" for name in names]
+        controllers = chosen[:1] or names
+        inner = controllers[0] if controllers else ""
+        return _Frame(module, inner), [(_join(module, one), actions) for one in controllers]
+    if word not in _VERBS:
+        return around, []
+    if target := _TARGET.search(rest):
+        return around, [(_join(module, target[1]), [target[2]])]
+    actions = _option(rest, "action") or _option(rest, "to") or [one for one in names if "/" not in one]
+    controller = "".join(chosen[:1]) or around.controller
+    if not controller and (path := _PATH.fullmatch("".join(names[:1]))):
+        controller, actions = path[1], [path[2]]
+    return around, [(_join(module, controller), actions)] if controller and actions else []
+
+
+def _option(rest: str, name: str) -> list[str]:
+    """The names in the value of an option: `only: %i[index show]`, `module: "v1"`."""
+    found = re.search(_OPTION.format(name), rest)
+    return re.findall(r"[\w/]+", re.sub(r"\A%[iw]", "", found[1])) if found else []
+
+
+def _join(*parts: str) -> str:
+    """A slash at the start leaves the modules around: `to: "/login#index"`."""
+    return "/".join(filter(None, parts)).rpartition("//")[2]
