@@ -182,6 +182,9 @@ def _open(url: str, policy: HostPolicy) -> Iterator[http.client.HTTPResponse]:
         request = urllib.request.Request(url, headers={"User-Agent": "codeinfo"})
         with opener.open(request, timeout=TIMEOUT_S) as reply:
             yield reply
+    except urllib.error.HTTPError as error:
+        error.close()  # it is a reply as well
+        raise
     finally:
         watchdog.cancel()
         checked.close_sockets()
