@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -16,6 +17,8 @@ from playwright.sync_api import Browser, Page, expect
 from web_tools import make_project, served
 
 HEIGHT = 900
+NOTICE_MS = 5_000
+TRIES = 5
 DESKS = 24
 
 
@@ -164,6 +167,18 @@ def test_a_query_in_quotes_is_found_as_it_is(page: Page) -> None:
 # --- what can be done with a result -----------------------------------------------------------------------------------
 
 
+def copy_until_noticed(page: Page, copy: Callable[[], None], notice: str) -> None:
+    """Copies again when the notice was not seen: a machine may stall for longer than it stays."""
+    for left in reversed(range(TRIES)):
+        copy()
+        try:
+            expect(page.locator("#toast")).to_contain_text(notice, timeout=NOTICE_MS)
+            return
+        except AssertionError:
+            if not left:
+                raise
+
+
 def clipboard(page: Page) -> str:
     return str(page.evaluate("navigator.clipboard.readText()"))
 
@@ -172,11 +187,9 @@ def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, site: Si
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened(page, "/?q=InsufficientFunds")
     hit = page.locator(".hit", has_text="bank.py").first
-    hit.get_by_role("button", name="Copy path").click()
-    expect(page.locator("#toast")).to_contain_text("Copied bank.py:")
+    copy_until_noticed(page, hit.get_by_role("button", name="Copy path").click, "Copied bank.py:")
     assert re.fullmatch(r"bank\.py:\d+", clipboard(page))
-    hit.get_by_role("button", name="Copy lines").click()
-    expect(page.locator("#toast")).to_contain_text("lines")
+    copy_until_noticed(page, hit.get_by_role("button", name="Copy lines").click, "lines")
     copied = clipboard(page)
     assert "class InsufficientFunds" in copied
     assert all(line in (site.project / "bank.py").read_text() for line in copied.split("\n"))
@@ -289,10 +302,8 @@ def test_every_key_does_what_the_list_says(page: Page) -> None:
     expect(hits.first).to_be_focused()
     page.keyboard.press("x")
     expect(hits.first.locator("[data-expand]")).to_have_attribute("aria-expanded", "true")
-    page.keyboard.press("c")
-    expect(page.locator("#toast")).to_contain_text("Copied desks/front/")
-    page.keyboard.press("y")
-    expect(page.locator("#toast")).to_contain_text("lines")
+    copy_until_noticed(page, lambda: page.keyboard.press("c"), "Copied desks/front/")
+    copy_until_noticed(page, lambda: page.keyboard.press("y"), "lines")
     page.evaluate(
         "document.addEventListener('click', (event) => { const link = event.target.closest('[data-editor]');"
         "if (link) { document.title = link.href; event.preventDefault(); } })"

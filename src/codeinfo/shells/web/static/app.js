@@ -128,7 +128,7 @@ let shownUntil = 0;
 function notify(text) {
   toast.textContent = text;
   clearTimeout(shownUntil);
-  shownUntil = setTimeout(() => (toast.textContent = ""), 2000);
+  shownUntil = setTimeout(() => (toast.textContent = ""), 4000);
 }
 
 async function copy(text, what) {
