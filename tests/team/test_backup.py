@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import random
+import signal
 import subprocess
 import tempfile
+import termios
 import time
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +16,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from failover_tools import Node, indexed
-from postgres_tools import PROGRAMS, caller_of, drop_database, new_database, run_program, team_store
+from postgres_tools import PROGRAMS, caller_of, drop_database, new_database, run_program, team_store, wait_until
 from store_digest import digest_of
 from write_calls import kill_after
 
@@ -75,35 +79,31 @@ def test_a_dump_is_restored_into_a_new_database(postgres: str, tmp_path: Path) -
         drop_database(restored)
 
 
+def kill_amid_restore(command: list[str], part: bytes) -> bool:
+    """Kill a restore that has read the first part of a dump and waits for the rest; whether it died of that."""
+    reading, writing = os.pipe()
+    with subprocess.Popen(command, stdin=reading) as restoring, open(writing, "wb", buffering=0) as pipe:
+        pipe.write(part)
+        wait_until(lambda: not any(fcntl.ioctl(reading, termios.FIONREAD, bytes(4))))
+        restoring.kill()
+    os.close(reading)
+    return restoring.returncode == -signal.SIGKILL
+
+
 def test_a_killed_restore_leaves_all_or_nothing_and_is_repeated(postgres: str, tmp_path: Path) -> None:
     """A half-restored database might have its rows and not yet the row security that hides them."""
     content = Content(postgres, tmp_path / "before")
-    dump, chance = str(tmp_path / "dump"), random.Random(5)
-    run_program("pg_dump", "-Fc", "-d", postgres, "-f", dump)
-    cut = tmp_path / "cut"
-    cut.write_bytes(Path(dump).read_bytes()[:-200])
+    dump, cut = tmp_path / "dump", tmp_path / "cut"
+    run_program("pg_dump", "-Fc", "-d", postgres, "-f", str(dump))
+    data, chance = dump.read_bytes(), random.Random(5)
+    cut.write_bytes(data[:-200])
     restored = new_database(with_tables=False)
     command = [str(PROGRAMS / "pg_restore"), "--single-transaction", "-d", restored]
     try:
-        started = time.monotonic()
-        subprocess.run([*command, dump], check=True)
-        length, killed = time.monotonic() - started, 0
         for _ in range(KILLS):
-            drop_database(restored)
-            restored = new_database(with_tables=False)
-            command[-1] = restored
-            with subprocess.Popen([*command, dump]) as restoring:
-                time.sleep(chance.random() * length)
-                restoring.kill()
-            if restoring.returncode:
-                killed += 1
-                with psycopg.connect(restored) as db:
-                    is_there = db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'codeinfo'").fetchall()
-                if is_there:  # the server had its last command already
-                    content.check(restored, tmp_path / "whole")
-        assert killed
-        drop_database(restored)
-        restored = new_database(with_tables=False)
+            assert kill_amid_restore(command, data[: chance.randrange(len(data) // 2, len(data) - 200)])
+            with psycopg.connect(restored) as db:
+                assert db.execute("SELECT 1 FROM pg_namespace WHERE nspname = 'codeinfo'").fetchall() == []
         subprocess.run([PROGRAMS / "pg_restore", "--section=pre-data", "-d", restored, dump], check=False)
         with pytest.raises(IndexDamaged, match="restored only in part"):
             TeamDatabase(restored).open()
