@@ -31,7 +31,7 @@ from codeinfo.languages import file_kind, language_of
 from codeinfo.model import FileKind, convert, fill, json_decoder
 from codeinfo.operations import answers as operations
 from codeinfo.operations import search as ops
-from codeinfo.operations.base import ProgressSink
+from codeinfo.operations.base import ProgressSink, Revision
 from codeinfo.sources import git
 
 Answers = Mapping[str, Answer]  # by the ids of queries
@@ -84,14 +84,21 @@ def bring_up_to_date(engine: Engine, root: Path, progress: ProgressSink = None) 
 
 
 def ask(
-    engine: Engine, root: Path, queries: Iterable[Query], kinds: tuple[str, ...] = (), folder: str = ""
+    engine: Engine,
+    root: Path,
+    queries: Iterable[Query],
+    kinds: tuple[str, ...] = (),
+    folder: str = "",
+    at: Revision = "",
 ) -> Iterator[Answer]:
     """Each query's answer, timed on an open index. `folder` is the path from the repository to `root`."""
     prefix = f"{folder}/" if folder else ""
     place = (str(root),)
-    engine.search(ops.SearchRequest(query=root.name, paths=place, limit=1, refresh=False))  # opens what is opened once
+    engine.search(
+        ops.SearchRequest(query=root.name, paths=place, limit=1, refresh=False, at=at)
+    )  # opens what is opened once
     for query in queries:
-        request = ops.SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False)
+        request = ops.SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False, at=at)
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
