@@ -307,50 +307,6 @@ def factors(text: str, path: str, kind: str = "code", beside: tuple[str, ...] = 
     return boost.multipliers(read_query(text), Layout([path, *beside]).facts(0), kind, W)
 
 
-@given(
-    st.sampled_from(
-        ["retry", "tests of retries", "retry settings", "guide to retries", "a migration", "an example of it"]
-    )
-)
-def test_remembered_factors_are_the_products_of_the_named_ones(text: str) -> None:
-    paths = [
-        "a.py",
-        "docs/a.md",
-        "tests/retry_test.py",
-        "examples/a.py",
-        "vendor/b/c.go",
-        "settings.yaml",
-        "x.pyi",
-        "migrations/0001_a.py",
-    ]
-    kinds = ["code", "docs", "tests", "code", "code", "config", "code", "code"]
-    layout = Layout(paths)
-    remembered, query = boost.Factors(layout, kinds), read_query(text)
-    for _ in range(2):
-        named = [boost.multipliers(query, layout.facts(file), kind, W) for file, kind in enumerate(kinds)]
-        products = [math.prod(factors.values()) for factors in named]
-        assert remembered.of(np.arange(len(paths)), query, W).tolist() == pytest.approx(products)
-        assert remembered.of(np.array([2, 0]), query, W).tolist() == pytest.approx([products[2], products[0]])
-
-
-def test_factors_of_an_example_are_remembered_but_for_queries_that_ask_for_examples() -> None:
-    paths, kinds = ["examples/retry.py", "src/retry.py"], ["code", "code"]
-    layout = Layout(paths)
-    remembered = boost.Factors(layout, kinds)
-    found = []
-    for text in ("retry policy", "example of a retry policy", "retry policy", "example of a retry policy"):
-        query = read_query(text)
-        found.append(remembered.of(np.arange(2), query, W).tolist())
-        named = [boost.multipliers(query, layout.facts(file), kinds[file], W) for file in range(2)]
-        assert found[-1] == pytest.approx([math.prod(factors.values()) for factors in named])
-    assert found[0] == found[2] != found[1] == found[3]
-
-
-def test_factors_are_remembered_apart_for_queries_that_weigh_tests_differently() -> None:
-    asked = [read_query(text) for text in ("tests of retries", "the test client", "retries")]
-    assert len({boost.Factors.variant(query, W) for query in asked}) == 3
-
-
 def test_depth_counts_from_the_package_and_is_bounded() -> None:
     deep = "staging/src/org/lib/pkg/a/b/c/d/e/f.go"
     assert factors("retry", deep)["depth"] == pytest.approx(math.exp(-W.depth * 4))

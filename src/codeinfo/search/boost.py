@@ -475,39 +475,3 @@ def _is_declaration(definition: Extent, following: Extent | None) -> bool:
     if kind.ranks_as_type:  # a body without members does something, as that of a class of Ruby may
         return lines <= LONGEST_SIGNATURE or (following is not None and following.start_line <= definition.end_line)
     return lines <= (LONGEST_SIGNATURE if kind.is_callable else 1)
-
-
-class Factors:
-    """The products of `multipliers` for the files of one generation, cached.
-
-    They depend on a query only through `variant` and, for tests, examples and the like, through whether its title has a
-    word that makes them so: results for such titles are not cached.
-    """
-
-    def __init__(self, layout: Layout, kinds: Sequence[str]) -> None:
-        self._layout, self._kinds = layout, kinds
-        self._known = np.full(len(kinds), np.nan)
-        self._secondary: tuple[NDArray[np.bool_], set[str]] = (np.zeros(len(kinds), bool), set())  # and their words
-
-    @staticmethod
-    def variant(query: Query, w: Weights) -> tuple[object, ...]:
-        is_config = query.intent is Intent.CONFIG
-        tests = query.about_tests, query.wants_tests
-        usage = query.asks_usage, query.project_files
-        topics = query.about_docs, query.about_looks, query.about_schema, query.names_version, query.is_english
-        return (w, *topics, *usage, *tests, is_config)
-
-    def of(self, files: NDArray[np.intp], query: Query, w: Weights) -> NDArray[np.float64]:
-        factors = self._known[files]
-        secondary, words = self._secondary
-        if not words.isdisjoint(query.title):
-            factors[secondary[files]] = np.nan
-        for at in np.isnan(factors).nonzero()[0].tolist():
-            file = int(files[at])
-            facts = self._layout.facts(file)
-            factors[at] = math.prod(multipliers(query, facts, self._kinds[file], w).values())
-            secondary[file] = bool(facts.secondary)
-            words.update(facts.secondary)
-            if query.title.isdisjoint(facts.secondary):
-                self._known[file] = factors[at]
-        return factors

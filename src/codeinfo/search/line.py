@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -561,9 +562,10 @@ def rank_files(query: Query, scores: Floats, view: Snapshot, w: Weights, options
     candidates, most = ((scores > 0) & (view.file_rows > 0)).nonzero()[0], candidates_for(options)
     if most is not None and len(candidates) > most:
         candidates = candidates[np.argpartition(-scores[candidates], most)[:most]]
-    factors = factors_of(query, view, w, options.roots).of(candidates, query, w)
-    boosted_scores = (scores[candidates] * factors).tolist()
-    ranked = list(map(Ranked, candidates.tolist(), boosted_scores, factors.tolist()))
+    layout, ranked = layout_of(view, options.roots), list[Ranked]()
+    for file, score in zip(candidates.tolist(), scores[candidates].tolist(), strict=True):
+        factor = math.prod(boost.multipliers(query, layout.facts(file), view.kinds[file], w).values())
+        ranked.append(Ranked(file, score * factor, factor))
     return demote_declarations(best_first(ranked, view), query, view, w)
 
 
@@ -586,10 +588,6 @@ def declaration_factor(file: int, query: Query, view: Snapshot, w: Weights) -> f
     if file not in declares:
         declares[file] = boost.only_declares(view.extents(file, 0, sys.maxsize))
     return w.declarations if declares[file] else 1.0
-
-
-def factors_of(query: Query, view: Snapshot, w: Weights, roots: Sequence[str] = ()) -> boost.Factors:
-    return view.once(boost.Factors.variant(query, w), lambda: boost.Factors(layout_of(view, roots), view.kinds))
 
 
 def layout_of(view: Snapshot, roots: Sequence[str]) -> Layout:
