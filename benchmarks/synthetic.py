@@ -20,7 +20,7 @@ from zlib import crc32
 
 import numpy as np
 
-from codeinfo.models.builtin import MODEL, read_safetensors
+from codeinfo.models import MODEL, read_safetensors
 from codeinfo.store.database import Block, _block_checksum, chunk_id
 from codeinfo.store.layout import IndexFolder
 from codeinfo.store.segments import VectorRows, dequantize, quantize, rows_checksum, write_vectors

@@ -52,7 +52,7 @@ def main() -> None:
     }  # fmt: skip
     write_safetensors(args.out, {name: arrays[name] for name in ORDER}, metadata)
     print(f"{args.out.name}: {args.out.stat().st_size:,} bytes, {words:,} words, {dimension} dimensions")
-    print(f"CHECKSUM = {zlib.crc32(args.out.read_bytes()):#x}  # for src/codeinfo/models/builtin.py")
+    print(f"CHECKSUM = {zlib.crc32(args.out.read_bytes()):#x}  # for src/codeinfo/models/__init__.py")
 
 
 if __name__ == "__main__":

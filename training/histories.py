@@ -33,7 +33,7 @@ from names import excluded
 from overlap import numbers, shares, tree_shingles
 from prepare import COPIED_RECORD, first_sentence
 
-from codeinfo.models.builtin import read_safetensors
+from codeinfo.models import read_safetensors
 from codeinfo.models.encoder import Vocabulary
 
 HERE = Path(__file__).parent

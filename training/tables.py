@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codeinfo.models.builtin import read_safetensors
+from codeinfo.models import read_safetensors
 from codeinfo.models.encoder import Encoder
 
 Floats = NDArray[np.float32]

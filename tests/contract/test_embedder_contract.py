@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from model_server import EMBEDDING_MODEL, ScriptedServer
 
-from codeinfo.models.builtin import BuiltinEmbedder
+from codeinfo.models import BuiltinEmbedder
 from codeinfo.models.endpoints import EmbeddingEndpoint
 from codeinfo.models.retrieval import OpenAIEmbedder, ScriptedEmbedder
 from codeinfo.ports import Embedder

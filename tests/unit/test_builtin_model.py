@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from codeinfo.errors import ProviderError
-from codeinfo.models.builtin import MODEL, BuiltinEmbedder, read_safetensors
+from codeinfo.models import MODEL, BuiltinEmbedder, read_safetensors
 from codeinfo.models.encoder import Vocabulary
 from codeinfo.ports import Embedder
 

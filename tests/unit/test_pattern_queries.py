@@ -11,8 +11,9 @@ import pytest
 from team_tools import build_team, engine_of
 
 from codeinfo.errors import UsageError
-from codeinfo.index import queries
-from codeinfo.index.queries import OwnPatterns, query_lines
+from codeinfo.index import pool
+from codeinfo.index.pool import PatternSandbox
+from codeinfo.index.worker import query_lines
 from codeinfo.knowledge.detectors import Matcher, project_detectors
 from codeinfo.operations.knowledge import PatternsRequest
 
@@ -39,8 +40,8 @@ regex = "store: Store"
 
 
 @pytest.fixture
-def syntax() -> Iterator[OwnPatterns]:
-    found = OwnPatterns()
+def syntax() -> Iterator[PatternSandbox]:
+    found = PatternSandbox()
     yield found
     found.close()
 
@@ -49,7 +50,7 @@ def table(query: str, language: str = "python") -> dict[str, str]:
     return {"name": "a", "category": "logging", "language": language, "query": query}
 
 
-class Recorded(OwnPatterns):
+class Recorded(PatternSandbox):
     calls: ClassVar[list[str]] = []
 
     def lines(self, name: str, queries: Sequence[str], text: str) -> list[list[int]]:
@@ -62,7 +63,7 @@ class Recorded(OwnPatterns):
 
 
 def test_a_project_asks_for_syntax(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("codeinfo.engine.project_knowledge.OwnPatterns", Recorded)
+    monkeypatch.setattr("codeinfo.engine.project_knowledge.PatternSandbox", Recorded)
     Recorded.calls.clear()
     team = build_team(tmp_path / "team")
     (team / ".codeinfo.toml").write_text(TOML)
@@ -96,13 +97,13 @@ def test_the_line_of_a_use_is_that_of_its_capture() -> None:
         ("(identifier) @use " * 300, "python", "longer than 4000"),
     ],
 )
-def test_a_wrong_query_is_refused_with_its_place(syntax: OwnPatterns, query: str, language: str, says: str) -> None:
+def test_a_wrong_query_is_refused_with_its_place(syntax: PatternSandbox, query: str, language: str, says: str) -> None:
     with pytest.raises(UsageError, match=says) as refused:
         project_detectors([table(query, language)], syntax)
     assert refused.value.what.startswith("pattern 1 of .codeinfo.toml, query: ")
 
 
-def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
+def test_a_query_speaks_of_one_language(syntax: PatternSandbox) -> None:
     matcher = Matcher(project_detectors([table("(call_expression) @use", "typescript")], syntax), syntax)
     assert matcher.uses("run()\n", "typescript", "a.ts") == [(0, 1)]
     assert matcher.uses("run()\n", "javascript", "a.js") == []
@@ -110,8 +111,8 @@ def test_a_query_speaks_of_one_language(syntax: OwnPatterns) -> None:
     assert not matcher.knows("javascript")
 
 
-def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
+def test_a_query_that_does_not_end_is_stopped(syntax: PatternSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "FILE_SECONDS", 1.0)
     endless = '((identifier) @use (#match? @use "^(a+)+$"))'
     matcher = Matcher(project_detectors([table(endless)], syntax), syntax)
     started = time.monotonic()
@@ -123,8 +124,8 @@ def test_a_query_that_does_not_end_is_stopped(syntax: OwnPatterns, monkeypatch: 
     assert not syntax.gave_up
 
 
-def test_all_files_together_have_a_limit(syntax: OwnPatterns, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queries, "ALL_SECONDS", 0.0)
+def test_all_files_together_have_a_limit(syntax: PatternSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "ALL_SECONDS", 0.0)
     matcher = Matcher(project_detectors([table("(identifier) @use")], syntax), syntax)
     syntax.begin()
     assert matcher.uses("a = 1\n", "python", "a.py") == []
@@ -142,23 +143,23 @@ def regex_table(regex: str, *paths: str) -> dict[str, object]:
     ("expression", "lines"),
     [(r"class \w+Repository", [1]), (r"(a|b)+\(", [2]), (r"([ab])\1", [2]), (r"x(?!y)", [3]), ("print", [3])],
 )
-def test_an_expression_finds_lines_of_code(syntax: OwnPatterns, expression: str, lines: list[int]) -> None:
+def test_an_expression_finds_lines_of_code(syntax: PatternSandbox, expression: str, lines: list[int]) -> None:
     matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     text = "class BookRepository:  # print\n    aabb(xy)\n    print(x, 'ee')\n    'print'\n"
     assert matcher.uses(text, "python", "a.py") == [(0, line) for line in lines]
 
 
 @pytest.mark.parametrize(("expression", "says"), [("(", "unterminated"), ("a" * 1001, "longer than 1000")])
-def test_a_wrong_expression_is_refused(syntax: OwnPatterns, expression: str, says: str) -> None:
+def test_a_wrong_expression_is_refused(syntax: PatternSandbox, expression: str, says: str) -> None:
     with pytest.raises(UsageError, match=f"^pattern 1 of .codeinfo.toml, regex: .*{says}"):
         project_detectors([regex_table(expression)], syntax)
 
 
 @pytest.mark.parametrize("expression", ["(a+)+b", "a?" * 45 + "a" * 45 + "b", "(a|aa)+$"])
 def test_an_expression_that_does_not_end_is_stopped(
-    syntax: OwnPatterns, expression: str, monkeypatch: pytest.MonkeyPatch
+    syntax: PatternSandbox, expression: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(queries, "FILE_SECONDS", 1.0)
+    monkeypatch.setattr(pool, "FILE_SECONDS", 1.0)
     matcher = Matcher(project_detectors([regex_table(expression)], syntax), syntax)
     started = time.monotonic()
     assert matcher.uses("a" * 60 + "c = 1\n", "python", "a.py") == []
@@ -166,7 +167,7 @@ def test_an_expression_that_does_not_end_is_stopped(
     assert syntax.gave_up
 
 
-def test_paths_are_globs(syntax: OwnPatterns) -> None:
+def test_paths_are_globs(syntax: PatternSandbox) -> None:
     matcher = Matcher(project_detectors([regex_table("x", "shop/*", "deep/**")], syntax), syntax)
     for path, found in (("shop/a.py", True), ("shop/b/a.py", False), ("deep/b/c/a.py", True), ("a.py", False)):
         assert bool(matcher.uses("x = 1\n", "python", path)) is found, path

@@ -13,7 +13,7 @@ from team_tools import DAY, NOW, build_history, build_team, engine_of
 
 from codeinfo.engine import Engine
 from codeinfo.errors import UsageError
-from codeinfo.index.queries import OwnPatterns
+from codeinfo.index.pool import PatternSandbox
 from codeinfo.knowledge.detectors import (
     PRODUCT,
     TEST,
@@ -619,7 +619,7 @@ def test_a_project_adds_its_own(team: Path) -> None:
 )
 def test_a_wrong_table_is_refused(table: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        project_detectors([table], OwnPatterns())
+        project_detectors([table], PatternSandbox())
 
 
 def test_a_detectors_words_hide_no_use() -> None:

@@ -30,8 +30,7 @@ from codeinfo.index.line import find_edited
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import read_memories
 from codeinfo.model import ManifestRow, NextStep, Reflects, SourceFile, fill, quantity, to_run
-from codeinfo.models import Models
-from codeinfo.models.builtin import BuiltinEmbedder
+from codeinfo.models import BuiltinEmbedder, Models
 from codeinfo.operations.clients import DaySavings, SavingsReport, SavingsRequest, ToolSavings
 from codeinfo.operations.search import Check, Cleared, DoctorReport, IndexStatus, WhyReport
 from codeinfo.sources import git

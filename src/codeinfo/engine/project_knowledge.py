@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from codeinfo.engine.index_manager import IndexManager
 from codeinfo.engine.index_sources import TeamSource
 from codeinfo.errors import UsageError
-from codeinfo.index.queries import OwnPatterns
+from codeinfo.index.pool import PatternSandbox
 from codeinfo.knowledge.card import companions
 from codeinfo.knowledge.detectors import (
     Detector,
@@ -240,7 +240,7 @@ class ProjectPatterns:
     def __init__(self, tables: Sequence[Mapping[str, Any]], history: History) -> None:
         self._history = history
         self._retry_at = math.inf  # seconds: when to read a history again that could not be read
-        self._sandbox = OwnPatterns()
+        self._sandbox = PatternSandbox()
         try:
             of_project = project_detectors(tables, self._sandbox)
         finally:

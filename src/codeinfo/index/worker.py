@@ -9,18 +9,28 @@ import contextlib
 import gc
 import marshal
 import os
+import re
 import signal
 import sys
-from typing import Any, BinaryIO
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.index.pool import CONVERT, EXPRESSIONS, HEADER, PARSE, PATIENCE, READY, REST, time_limit_s
+from codeinfo.index.syntax import language, parse_tree
 from codeinfo.model import ParsedFile
 
+if TYPE_CHECKING:
+    from tree_sitter import Query
+
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
+USE = "use"  # the capture whose line counts; without it, the first of a match
+EXPRESSION_LINE_CHARACTERS = 200  # of a line that an expression sees
+MOST_MATCHES = 2000  # in progress at once: more ways to match mean an unspecific query
 
 
 def main() -> None:
@@ -54,8 +64,6 @@ def _answer(task: str, arguments: list[Any], settings: ChunkSettings) -> tuple[b
         if task == CONVERT:
             path, data = arguments
             return _convert(path, data, settings)
-        from codeinfo.index.queries import expression_places, query_lines  # imported late: most runs have none
-
         return True, (expression_places if task == EXPRESSIONS else query_lines)(*arguments)
     except MemoryError:
         return False, f"more than {MEMORY_LIMIT:,} bytes of memory"
@@ -71,6 +79,43 @@ def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any
         return True, _plain(document_parse(path, data, settings), b"")
     except Refused as refusal:
         return False, str(refusal)[:200]
+
+
+def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]:
+    from tree_sitter import QueryCursor
+
+    tree = parse_tree(name, text.encode("utf-8", "replace"))
+    lines_of = []
+    for query in queries:
+        lines = set()
+        cursor = QueryCursor(_compile(name, query), match_limit=MOST_MATCHES)
+        for _, captures in cursor.matches(tree.root_node):
+            nodes = captures.get(USE) or [node for some in captures.values() for node in some]
+            if nodes:
+                lines.add(1 + min(node.start_point.row for node in nodes))
+        lines_of.append(sorted(lines))
+    return lines_of
+
+
+def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[int, int]]]:
+    """The lines where each expression matches, each with the offset of the match's first word in the text."""
+    spans: list[list[tuple[int, int]]] = []
+    for expression in map(re.compile, expressions):
+        places, offset = [], 0
+        for number, line in enumerate(text.split("\n"), 1):
+            if match := expression.search(line[:EXPRESSION_LINE_CHARACTERS]):
+                words = match.group()
+                places.append((number, offset + match.start() + len(words) - len(words.lstrip())))
+            offset += len(line) + 1
+        spans.append(places)
+    return spans
+
+
+@lru_cache(maxsize=256)
+def _compile(name: str, text: str) -> Query:
+    from tree_sitter import Query
+
+    return Query(language(name), text)
 
 
 def _plain(parsed: ParsedFile, references: bytes) -> tuple[Any, ...]:
