@@ -164,15 +164,15 @@ def read_user_list(text: str, where: str) -> list[Collection]:
     try:
         entries = convert(_object(text, where), _UserList).collections
         ids = [entry.pop("id", None) for entry in entries]
-        found = convert(entries, list[Collection])
+        collections = convert(entries, list[Collection])
     except ValidationError as error:
         raise UsageError(
             f"{where} is not a list of collections: {error}", "Correct the file or upgrade CodeInfo"
         ) from error
-    for identity, collection in zip(ids, found, strict=True):
+    for identity, collection in zip(ids, collections, strict=True):
         if identity not in (None, collection.id):  # a flipped bit would point it at something else
             raise UsageError(f"{where}: {collection.name!r} has the id of another collection", _CORRECT_FILE)
-    return found
+    return collections
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:
@@ -182,11 +182,11 @@ def write_user_list(collections: Iterable[Collection]) -> str:
 def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
     """A project's collections, and why some that it names are refused."""
     where = os.path.join(folder, CONTEXT_FILE)
-    named = _object(text, where).get("collections", {})
-    if not isinstance(named, Mapping):
+    urls = _object(text, where).get("collections", {})
+    if not isinstance(urls, Mapping):
         raise UsageError(f'"collections" in {where} is not an object', _CORRECT_FILE)
-    found, notes = list[Collection](), list[str]()
-    for alias, entry in named.items():
+    collections, notes = list[Collection](), list[str]()
+    for alias, entry in urls.items():
         url = entry.get("url") if isinstance(entry, Mapping) else None
         if not isinstance(url, str) or not url:
             raise UsageError(f"collection {alias!r} in {where} has no url", _CORRECT_FILE)
@@ -194,10 +194,10 @@ def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
         try:
             collection = collection_of([plain], name=str(alias), ref=str(entry.get("ref", "")), base=folder)
             url_in_project(collection, url, folder)
-            found.append(replace(collection, origin="project"))
+            collections.append(replace(collection, origin="project"))
         except UsageError as error:
             notes.append(NextStep(f"{CONTEXT_FILE}: {alias} is not used: {error.what}. ", error.next_step))
-    return found, notes
+    return collections, notes
 
 
 def url_in_project(collection: Collection, written: str, folder: str) -> str:
@@ -284,9 +284,9 @@ class _Written(Struct, rename="camel"):
 
 def read_manifest(text: str) -> Manifest:
     try:
-        found = json.loads(text)
-        _as_file(found).encode()  # raises for what no file can be called
-        written = convert(found, _Written)
+        content = json.loads(text)
+        _as_file(content).encode()  # raises for what no file can be called
+        written = convert(content, _Written)
     except (ValueError, RecursionError) as error:
         raise _bad(str(error)) from error
     if not written.name or not written.version:
@@ -344,16 +344,16 @@ def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
 
     def target_of(source: str, link: Import) -> str | None:
         if link.alias == "wiki":
-            found = by_name.get(_name_key(link.module + ".md"), [])
-            near = [path for path in found if posixpath.dirname(path) == posixpath.dirname(source)]
-            return next(iter(near or found), None)
+            pages = by_name.get(_name_key(link.module + ".md"), [])
+            beside = [path for path in pages if posixpath.dirname(path) == posixpath.dirname(source)]
+            return next(iter(beside or pages), None)
         written = link.module.strip()
         folder = "" if written.startswith("/") else posixpath.dirname(source)
         bases = (posixpath.normpath(posixpath.join(base, written.lstrip("/"))) for base in (folder, ""))
         return next((path for base in bases for ending in _IMPLIED if (path := base + ending) in links), None)
 
-    found = ((path, target_of(path, link)) for path, written in links.items() for link in written)
-    return {(path, target) for path, target in found if target is not None and target != path}
+    pages = ((path, target_of(path, link)) for path, written in links.items() for link in written)
+    return {(path, target) for path, target in pages if target is not None and target != path}
 
 
 def _name_key(path: str) -> str:

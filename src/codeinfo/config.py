@@ -84,7 +84,7 @@ class Config(Sections, frozen=True):
     def shown(self, key: str) -> Any:
         """The value without passwords: what a command prints ends up in reports and screenshots."""
         value = self.value(key)
-        return _PASSWORD.sub(lambda found: f"{found[1] or found[2]}***", value) if isinstance(value, str) else value
+        return _PASSWORD.sub(lambda match: f"{match[1] or match[2]}***", value) if isinstance(value, str) else value
 
 
 def use_one_blas_thread() -> None:
@@ -201,8 +201,8 @@ def _folder(env: Mapping[str, str], use: str) -> Path:
             "config": ("XDG_CONFIG_HOME", ".config"),
             "data": ("XDG_DATA_HOME", ".local/share"),
         }[use]
-        given = env.get(variable, "")
-        return (Path(given) if os.path.isabs(given) else expand_user(env.get("HOME") or "~") / fallback) / "codeinfo"
+        folder = env.get(variable, "")
+        return (Path(folder) if os.path.isabs(folder) else expand_user(env.get("HOME") or "~") / fallback) / "codeinfo"
     import platformdirs
 
     folders = platformdirs.PlatformDirs("codeinfo", appauthor=False)
@@ -223,16 +223,16 @@ def user_folders() -> tuple[Path, Path, Path]:
     home = expand_user(os.environ.get("HOME") or "~")
     if sys.platform == "darwin":
         return home, home / "Library" / "Application Support", home / ".config"
-    given = os.environ.get("XDG_CONFIG_HOME", "")
-    config = Path(given) if os.path.isabs(given) else home / ".config"
+    folder = os.environ.get("XDG_CONFIG_HOME", "")
+    config = Path(folder) if os.path.isabs(folder) else home / ".config"
     return home, config, config
 
 
 def runtime_folder() -> Path:
     """The folder for a user's sockets; its path is short, as socket paths must be."""
-    given = os.environ.get("XDG_RUNTIME_DIR", "")
-    if os.path.isabs(given):
-        return Path(given, "codeinfo")
+    folder = os.environ.get("XDG_RUNTIME_DIR", "")
+    if os.path.isabs(folder):
+        return Path(folder, "codeinfo")
     import tempfile
 
     return Path(tempfile.gettempdir(), f"codeinfo-{os.geteuid()}")
@@ -295,8 +295,8 @@ def _admit(project: Layer, layers: tuple[Layer, ...]) -> tuple[Layer, list[str]]
         return project, []
     note = f"{path} sets {', '.join(refused)}, which a repository may not decide: not used. "
     note += "If you trust it, add its absolute path to projects under [trust] in your own file."
-    kept = {key: value for key, value in project.values.items() if key not in refused}
-    return Layer(project.origin, kept, project.text), [note]
+    allowed = {key: value for key, value in project.values.items() if key not in refused}
+    return Layer(project.origin, allowed, project.text), [note]
 
 
 def _is_trusted(folder: Path, layers: tuple[Layer, ...]) -> bool:

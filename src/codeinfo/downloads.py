@@ -51,11 +51,11 @@ class HostPolicy(Struct, frozen=True):
         """The addresses of a host, all of them allowed. Connect to one of these, not to the name: resolving the name
         again may give another address."""
         try:
-            found = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+            entries = socket.getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:
             step = "Check the address and the network"
             raise DownloadFailed(f"{host.name} cannot be looked up: {error}", step) from error
-        addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in found))
+        addresses = tuple(dict.fromkeys(str(entry[4][0]) for entry in entries))
         if host.name.lower() not in self.hosts:
             for address in addresses:
                 if not is_public(address):
@@ -77,9 +77,9 @@ class HostPolicy(Struct, frozen=True):
 
 def is_public(address: str) -> bool:
     """Whether an address belongs to the public internet, including any address embedded in it."""
-    found = ip_address(address.partition("%")[0])
-    is_local = found.is_multicast or (isinstance(found, IPv6Address) and found.is_site_local)
-    return found.is_global and not is_local and all(inner.is_global for inner in _embedded_addresses(found))
+    parsed = ip_address(address.partition("%")[0])
+    is_local = parsed.is_multicast or (isinstance(parsed, IPv6Address) and parsed.is_site_local)
+    return parsed.is_global and not is_local and all(inner.is_global for inner in _embedded_addresses(parsed))
 
 
 def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]:
@@ -88,7 +88,7 @@ def _embedded_addresses(address: IPv4Address | IPv6Address) -> list[IPv4Address]
     inside = [address.ipv4_mapped, address.sixtofour, *(address.teredo or ())]
     if int(address) >> 32 in (_NAT64 >> 32, _TRANSLATED >> 32, 0) or int(address) >> 80 == _LOCAL_NAT64:
         inside.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    return [one for one in inside if one is not None]
+    return [inner for inner in inside if inner is not None]
 
 
 _SCP_IPV6 = re.compile(r"(?:[^@/:\[]+@)?\[([\da-fA-F:.]+)\]:")  # git@[::1]:path
@@ -157,10 +157,10 @@ def follow_redirects(url: str, policy: HostPolicy) -> str:
         return url
     try:
         with _open(url.rstrip("/") + _GIT_REFS, policy) as reply:
-            found: str = reply.url
+            address: str = reply.url
     except (http.client.HTTPException, OSError, DownloadFailed):
         return url  # git will say what is wrong
-    return found.removesuffix(_GIT_REFS) if found.endswith(_GIT_REFS) else url
+    return address.removesuffix(_GIT_REFS) if address.endswith(_GIT_REFS) else url
 
 
 @contextmanager

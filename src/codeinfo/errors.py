@@ -142,7 +142,7 @@ def environment_error(error: BaseException, where: str = "") -> CodeInfoError | 
     """An error caused by the machine as one of ours, None for others; `where` is the file it concerns."""
     if isinstance(error, CodeInfoError):
         return error
-    if isinstance(error, MemoryError) or any(text in str(one) for one in _causes(error) for text in _UNMAPPED):
+    if isinstance(error, MemoryError) or any(text in str(cause) for cause in _causes(error) for text in _UNMAPPED):
         return _out_of_memory()
     if isinstance(error, RuntimeError) and "start new thread" in str(error):
         return _no_processes("thread")

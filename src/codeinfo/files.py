@@ -48,8 +48,8 @@ def private_folder(path: Path, base: Path | None = None) -> Path:
             os.mkdir(place, FOLDER_MODE)
             os.chmod(place, FOLDER_MODE)
     if not path.is_dir():
-        found = errno.EEXIST if os.path.lexists(path) else errno.ENOENT  # or it was removed meanwhile
-        raise OSError(found, os.strerror(found), str(path))
+        number = errno.EEXIST if os.path.lexists(path) else errno.ENOENT  # or it was removed meanwhile
+        raise OSError(number, os.strerror(number), str(path))
     base = base or path
     for place in (path, *path.parents):
         if place == base and place.name != _OWN_NAME:
@@ -233,8 +233,8 @@ def resolve_existing(path: str | os.PathLike[str]) -> str:
     try:
         return os.path.realpath(path, strict=True)
     except (OSError, ValueError) as error:  # a name no file can have does not exist
-        known = environment_error(error, str(path))
-        raise known or NotFound(f"{path} does not exist", "Give the path of a file or folder that exists") from error
+        reason = environment_error(error, str(path))
+        raise reason or NotFound(f"{path} does not exist", "Give the path of a file or folder that exists") from error
 
 
 def resolve_links(path: str | os.PathLike[str]) -> str:
@@ -356,7 +356,7 @@ class Reader:
             self._handles.append(os.open(self._root, _FOLDER_FLAGS & ~os.O_NOFOLLOW))
         if folders != self._names:
             pairs = enumerate(zip_longest(folders, self._names))
-            self._close_below(next(at for at, (one, other) in pairs if one != other))
+            self._close_below(next(at for at, (folder, opened) in pairs if folder != opened))
             for folder in folders[len(self._names) :]:
                 self._handles.append(os.open(folder, _FOLDER_FLAGS, dir_fd=self._handles[-1]))
                 self._names.append(folder)

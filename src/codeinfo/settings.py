@@ -264,11 +264,11 @@ SECTIONS: Mapping[str, type[Any]] = Sections.__annotations__
 
 def _rows() -> Iterator[Row]:
     for section, kind in SECTIONS.items():
-        for one in fields(kind):
-            written = asdict(one.default_factory)
-            written["env"] = written["env"] or f"CODEINFO_{section}_{one.name}".upper()
-            shown = one.type.__name__ if isinstance(one.type, type) else str(one.type)
-            yield Row(**written, key=f"{section}.{one.name}", kind=shown)
+        for setting in fields(kind):
+            written = asdict(setting.default_factory)
+            written["env"] = written["env"] or f"CODEINFO_{section}_{setting.name}".upper()
+            type_name = setting.type.__name__ if isinstance(setting.type, type) else str(setting.type)
+            yield Row(**written, key=f"{section}.{setting.name}", kind=type_name)
 
 
 SETTINGS: Mapping[str, Row] = {row.key: row for row in _rows()}

@@ -164,7 +164,9 @@ class CodeOperations:
     def is_override(self, project: IndexManager, store: SqliteStore, path: str, symbol: str) -> bool:
         """Whether a definition overrides or implements a member of a type of the project."""
         with self.open(project, store) as index:
-            return any(find_overridden(index, one) for one in refs.look_up(index, f"{path}::{symbol}").symbols)
+            return any(
+                find_overridden(index, symbol_id) for symbol_id in refs.look_up(index, f"{path}::{symbol}").symbols
+            )
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):

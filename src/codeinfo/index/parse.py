@@ -251,7 +251,7 @@ def time_imports(
             return "types"
         return item.timing or ("lazy" if scope is not None and symbol_kind(scope.kind).is_callable else "")
 
-    return tuple(replace(one, timing=timing_of(one)) for one in imports)
+    return tuple(replace(item, timing=timing_of(item)) for item in imports)
 
 
 def type_blocks(root: Node, source: Source, condition: str) -> list[range]:

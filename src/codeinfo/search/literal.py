@@ -191,7 +191,7 @@ def _not_word() -> str:
         category = unicodedata.category(chr(code))
         marks[code] = category[0] in "LM" or category in ("Nd", "Nl", "Pc") or code in (0x200C, 0x200D)
     marks[0x24B6:0x24EA] = b"\1" * 52
-    return "".join(rf"\x{{{found.start():x}}}-\x{{{found.end() - 1:x}}}" for found in re.finditer(rb"\0+", marks))
+    return "".join(rf"\x{{{run.start():x}}}-\x{{{run.end() - 1:x}}}" for run in re.finditer(rb"\0+", marks))
 
 
 _CLASSES: dict[str, Callable[[], str]] = {

@@ -7,17 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from codeinfo.model import FileKind
 from codeinfo.ports import Snapshot
-from codeinfo.search.channels import Ints, KeywordScores
-from codeinfo.search.query import Query, Quotation
+from codeinfo.search.channels import Floats, Ints, KeywordScores
+from codeinfo.search.query import Query, Quotation, Shape
 from codeinfo.tokens import terms
 
 # Chunks with all words of a quotation that are read, by the kinds that come first.
 MOST_READ = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
 MOST_FILES = 8  # text in more files is a phrase, and a key a common word
 MOST_READ_FOR_KEY = 400  # chunks of code
+# What a file scores that has all of a text in code: 1.
+PART = 0.3  # of a message
+SHOWN_BY_KEY = 1.5  # code that shows a text of a file of translations comes before that file
+IN_DATA = 4.0  # if only data contains it, which the factor `config` divides by as much
 
 # `"repo.pulls.new": "New Pull Request"`, `new: New`, `'new' => 'New'`, `new = New`
 _ENTRY = re.compile(r"(?P<indent>\s*)[\"']?(?P<key>[\w./:-]*\w)[\"']?\s*(?:=>|[:=])(?:\s*(?P<value>\S.*))?")
@@ -31,26 +36,55 @@ _TRANSLATIONS = re.compile(
 _ENGLISH = re.compile(r"(?:\A|[/._-])en(?:[-_]\w+)?(?=[/._-])")
 
 
-class Quoted(NamedTuple):
+class Quoted(Struct, frozen=True):
+    """Where a text of the query stands verbatim."""
+
+    rows: Sequence[int] = ()  # of chunks that have it or show it
+    is_whole: bool = False  # they have all of it, not a part
+    label_uses: Mapping[int, Quotation] = {}  # those of code that shows it by its key, each with the key as it is used
+    scores: Floats | None = None  # of every file, if it stands anywhere
+
+
+NOT_QUOTED = Quoted()
+
+
+def find_quoted(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
+    """The files that have a text of the query, or that show it by its key."""
+    occurrence = _find_occurrence(query, keyword, view)
+    if occurrence is None:
+        return NOT_QUOTED
+    quotation, rows, labelled = occurrence
+    uses = _find_label_uses(quotation, labelled, view)
+    is_data = any(view.kinds[view.row_file[row]] == FileKind.CONFIG for row in rows)
+    is_change = query.shape in (Shape.TASK, Shape.REPORT)  # of the code that shows a label, not of the label
+    if is_change and (is_data or uses):
+        rows = []
+    scores = np.zeros(len(view.paths), np.float32)
+    scores[view.row_file[rows]] = IN_DATA if is_data and not uses else PART if quotation.is_part else 1
+    scores[view.row_file[list(uses)]] = SHOWN_BY_KEY
+    return Quoted([*uses, *rows], bool(rows) and (not quotation.is_part or query.bare_name), uses, scores)
+
+
+class _Occurrence(NamedTuple):
     quotation: Quotation
     rows: list[int]  # those that contain it verbatim, all in files of one kind
     labelled: list[int]  # those that have it, or a longer text, under a key
 
 
-def find_quotation(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted | None:
+def _find_occurrence(query: Query, keyword: KeywordScores, view: Snapshot) -> _Occurrence | None:
     """The first of the query's quotations that occurs: in code if any does, since a test repeats the whole message
     that the code has in parts."""
     elsewhere = None
     for quotation in query.quotations:
-        quoted = _find_quoting(quotation, query, keyword, view)
-        if quoted.rows and view.kinds[view.row_file[quoted.rows[0]]] == FileKind.CODE:
-            return quoted
-        if quoted.rows or quoted.labelled:
-            elsewhere = elsewhere or quoted
+        occurrence = _find_verbatim(quotation, query, keyword, view)
+        if occurrence.rows and view.kinds[view.row_file[occurrence.rows[0]]] == FileKind.CODE:
+            return occurrence
+        if occurrence.rows or occurrence.labelled:
+            elsewhere = elsewhere or occurrence
     return elsewhere
 
 
-def _find_quoting(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
+def _find_verbatim(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> _Occurrence:
     """The rows that contain the text verbatim, if few files do; only code if code has it: tests and documents repeat
     it. Of a name, those that have it as a whole string, if nothing here is called so."""
     rows = _rows_with_words(quotation, query, keyword, view)
@@ -67,7 +101,7 @@ def _find_quoting(quotation: Quotation, query: Query, keyword: KeywordScores, vi
     if kind == FileKind.CONFIG:
         best = _in_english(best, view)
     labelled = {} if quotation.is_part else _in_english(_choose_labelled(by_kind, view), view)
-    return Quoted(quotation, _if_in_few_files(best), _if_in_few_files(labelled))
+    return _Occurrence(quotation, _if_in_few_files(best), _if_in_few_files(labelled))
 
 
 def _rows_with_words(quotation: Quotation, query: Query, keyword: KeywordScores, view: Snapshot) -> Sequence[int]:
@@ -117,7 +151,7 @@ def _rows_of_all(lists: Iterable[Ints]) -> Ints:
     return rarest
 
 
-def find_label_uses(label: Quotation, rows: Sequence[int], view: Snapshot) -> Mapping[int, Quotation]:
+def _find_label_uses(label: Quotation, rows: Sequence[int], view: Snapshot) -> Mapping[int, Quotation]:
     """The rows of code that use a key under which these rows have the text, each with the key as it is used."""
     keys = [key for row in rows for key in _find_keys(label, row, view)]
     whole = [names for names, is_whole in keys if is_whole]
