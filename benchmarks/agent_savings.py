@@ -57,7 +57,7 @@ class Task(Struct, frozen=True):
     folder: Path
 
     def is_right(self, path: str) -> bool:
-        return any(path == one or path.endswith(f"/{one}") or one.endswith(f"/{path}") for one in self.targets)
+        return any(f"/{path}".endswith(f"/{target}") or target.endswith(f"/{path}") for target in self.targets)
 
 
 def grep_and_read(task: Task) -> Outcome:
@@ -67,9 +67,9 @@ def grep_and_read(task: Task) -> Outcome:
     words = [word for word in re.findall(r"[A-Za-z_]\w{2,}", task.query) if word.lower() not in STOP_WORDS]
     for word in sorted(dict.fromkeys(words), key=len, reverse=True)[:WORDS]:
         command = ["git", "grep", "-I", "-i", "-n", "-F", word]
-        found = subprocess.run(command, cwd=task.folder, capture_output=True, text=True, errors="replace", check=False)
+        listed = subprocess.run(command, cwd=task.folder, capture_output=True, text=True, errors="replace", check=False)
         calls += 1
-        matches = [line.split(":", 2) for line in found.stdout.splitlines() if line.count(":") >= 2]
+        matches = [line.split(":", 2) for line in listed.stdout.splitlines() if line.count(":") >= 2]
         matches = [match for match in matches if kind_of(match[0], language_of(match[0])) is FileKind.CODE]
         tokens += estimate_tokens("\n".join(":".join(match)[:LINE] for match in matches[:MOST_LISTED]))
         files = {match[0] for match in matches}
@@ -81,7 +81,7 @@ def grep_and_read(task: Task) -> Outcome:
     for opened, path in enumerate(ranked[:MOST_OPENED], 1):
         calls += 1
         text = (task.folder / path).read_text(errors="replace").split("\n")
-        first = max(lines[path], key=lambda start: sum(start <= one < start + WINDOW for one in lines[path]))
+        first = max(lines[path], key=lambda start: sum(start <= line < start + WINDOW for line in lines[path]))
         tokens += estimate_tokens("\n".join(text[first - 1 : first - 1 + WINDOW]))
         if task.is_right(path):
             return Outcome(calls, tokens, time.perf_counter() - started, opened, True)
@@ -93,11 +93,11 @@ def with_codeinfo(task: Task, session: Session) -> Outcome:
     text = session.call("search_codebase", query=task.query)["content"][0]["text"]
     tokens, calls = estimate_tokens(text), 1
     for opened, result in enumerate(json.loads(text)["results"][:MOST_OPENED], 1):
-        path, _, lines = result["file"].rpartition(":")
-        first, last = map(int, lines.split("-"))
+        path, _, span = result["file"].rpartition(":")
+        first, last = map(int, span.split("-"))
         calls += 1
-        read = (task.folder / path).read_text(errors="replace").split("\n")[first - 1 : last]
-        tokens += estimate_tokens("\n".join(read))
+        lines = (task.folder / path).read_text(errors="replace").split("\n")[first - 1 : last]
+        tokens += estimate_tokens("\n".join(lines))
         if task.is_right(path):
             return Outcome(calls, tokens, time.perf_counter() - started, opened, True)
     return Outcome(calls, tokens, time.perf_counter() - started, MOST_OPENED, False)
@@ -109,7 +109,7 @@ def read_tasks(file: Path, folder: Path, most: int, repos: list[str]) -> list[Ta
         if repos and row.get("repo") not in repos:
             continue
         home = folder / row["repo"] if "repo" in row else folder
-        targets = tuple(one["path"] if isinstance(one, dict) else one for one in row["targets"])
+        targets = tuple(target["path"] if isinstance(target, dict) else target for target in row["targets"])
         if home.is_dir():
             tasks.append(Task(row["query"], targets, home))
     return tasks[:most]
@@ -117,10 +117,12 @@ def read_tasks(file: Path, folder: Path, most: int, repos: list[str]) -> list[Ta
 
 def show(name: str, outcomes: list[Outcome]) -> None:
     calls, tokens, seconds = (
-        statistics.median(getattr(one, field) for one in outcomes) for field in ("calls", "tokens", "seconds")
+        statistics.median(getattr(outcome, field) for outcome in outcomes) for field in ("calls", "tokens", "seconds")
     )
-    mean, found = statistics.mean(one.tokens for one in outcomes), sum(one.found for one in outcomes)
-    print(f"{name:<16}{calls:>7.0f}{tokens:>10,.0f}{mean:>10,.0f}{1000 * seconds:>9.0f}{found:>8} of {len(outcomes)}")
+    mean, answered = statistics.mean(outcome.tokens for outcome in outcomes), sum(outcome.found for outcome in outcomes)
+    print(
+        f"{name:<16}{calls:>7.0f}{tokens:>10,.0f}{mean:>10,.0f}{1000 * seconds:>9.0f}{answered:>8} of {len(outcomes)}"
+    )
 
 
 def main() -> None:
@@ -150,14 +152,14 @@ def main() -> None:
     show("grep and read", plain)
     show("CodeInfo", ours)
     pairs = list(zip(tasks, plain, ours, strict=True))
-    both = [(one, other) for _, one, other in pairs if one.found and other.found]
+    both = [(by_grep, by_codeinfo) for _, by_grep, by_codeinfo in pairs if by_grep.found and by_codeinfo.found]
     if both:
-        share = statistics.median(other.tokens / one.tokens for one, other in both)
-        dearer = sum(other.tokens > one.tokens for one, other in both)
+        share = statistics.median(by_codeinfo.tokens / by_grep.tokens for by_grep, by_codeinfo in both)
+        dearer = sum(by_codeinfo.tokens > by_grep.tokens for by_grep, by_codeinfo in both)
         print(
             f"both find it {len(both)} times: CodeInfo reads {share:.0%} of the tokens, median, and more {dearer} times"
         )
-    lost = Counter((one.found, other.found) for _, one, other in pairs)
+    lost = Counter((by_grep.found, by_codeinfo.found) for _, by_grep, by_codeinfo in pairs)
     print(f"lost by grep {lost[False, True]}, by CodeInfo {lost[True, False]}, by both {lost[False, False]}")
     if options.losses:
         losers = {(False, False): "both", (False, True): "grep", (True, False): "CodeInfo"}

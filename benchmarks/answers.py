@@ -96,8 +96,8 @@ def read_roots(table: Path, trees: Path) -> dict[str, Path]:
 def read_questions(queries: Path, names: list[str], roots: dict[str, Path], trees: Path) -> Iterator[Question]:
     rows = [json.loads(line) for line in queries.read_text().splitlines()]
     for name, count in zip(names, PER_TREE, strict=True):
-        own = [row for row in rows if row["repo"] == name]
-        for row in own[:count]:
+        of_repo = [row for row in rows if row["repo"] == name]
+        for row in of_repo[:count]:
             targets = tuple(
                 str((trees / name / target["path"]).relative_to(roots[name]))
                 for target in row["targets"]
@@ -124,21 +124,22 @@ def tokens(questions: list[Question], roots: dict[str, Path], home: str) -> None
             listener.graded = listener.sources = 0
             answer = engine.answers.ask(AskRequest(question.text, (str(root),)))
             sent = {item.path for entry in answer.trace.rounds for item in entry.items if item.score != 0}
-            found = bool(sent & set(question.targets))
+            has_file = bool(sent & set(question.targets))
             files = grepped(root, question.text)
-            read, hit = files_read(root, files, question.targets)
+            by_grep, hit = files_read(root, files, question.targets)
             oracle = sum(estimate_tokens(text_of(root / path)) for path in question.targets)
-            rows.append((question.tree, (listener.sources, found, read, hit, oracle, listener.graded)))
+            rows.append((question.tree, (listener.sources, has_file, by_grep, hit, oracle, listener.graded)))
     heads = "tree, questions, evidence tokens, recall, grep-and-read tokens, recall, share, oracle tokens, share, "
     heads += "graded tokens, share with them"
     print("| " + heads.replace(", ", " | ") + " |\n" + "|---" * 11 + "|")
     trees = list(dict.fromkeys(row[0] for row in rows))
     for name in [*trees, "all"]:
-        own = [figures for tree, figures in rows if name in (tree, "all")]
-        ours, recall, theirs, reached, least, graded = map(statistics.mean, zip(*own, strict=True))
+        chosen = [figures for tree, figures in rows if name in (tree, "all")]
+        ours, recall, theirs, reached, least, graded = map(statistics.mean, zip(*chosen, strict=True))
         print(
-            f"| {name} | {len(own)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {reached:.2f} | {ours / theirs:.0%} "
-            f"| {least:,.0f} | {ours / least:.0%} | {graded:,.0f} | {(ours + graded) / least:.0%} |"
+            f"| {name} | {len(chosen)} | {ours:,.0f} | {recall:.2f} | {theirs:,.0f} | {reached:.2f} "
+            f"| {ours / theirs:.0%} | {least:,.0f} | {ours / least:.0%} "
+            f"| {graded:,.0f} | {(ours + graded) / least:.0%} |"
         )
 
 
@@ -184,12 +185,12 @@ def grepped(root: Path, question: str) -> list[Path]:
 
 def files_read(root: Path, files: list[Path], targets: tuple[str, ...], most: int = 10) -> tuple[int, bool]:
     """Tokens of the files read whole, in order, until one of the targets was read or ten were."""
-    read = 0
+    tokens = 0
     for path in files[:most]:
-        read += estimate_tokens(text_of(path))
+        tokens += estimate_tokens(text_of(path))
         if path.relative_to(root).as_posix() in targets:
-            return read, True
-    return read, False
+            return tokens, True
+    return tokens, False
 
 
 def text_of(path: Path) -> str:
@@ -267,7 +268,7 @@ def abstaining(questions: list[Question], roots: dict[str, Path], home: str) -> 
     with engine_for(home, **{"llm.provider": "none"}) as engine:
         foreign = [(text, roots[tree]) for tree, texts in UNANSWERABLE.items() for text in texts]
         answered = [text for text, root in foreign if not abstains(engine, text, root)]
-        refused = [one.text for one in questions if abstains(engine, one.text, roots[one.tree])]
+        refused = [question.text for question in questions if abstains(engine, question.text, roots[question.tree])]
     print(f"\nUnanswerable: {len(foreign) - len(answered)} of {len(foreign)} refused.", *answered, sep="\n- answered: ")
     print(f"\nAnswerable: {len(refused)} of {len(questions)} refused.", *refused, sep="\n- refused: ")
 

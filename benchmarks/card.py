@@ -91,9 +91,9 @@ def own_tasks(clones: Path, trees: Path) -> list[Outcome]:
 
 
 def report_own(outcomes: Sequence[Outcome]) -> None:
-    ready = [one for one in outcomes if one.ready]
-    right = [one for one in ready if one.safe and one.found]
-    safe = [one for one in outcomes if one.safe]
+    ready = [outcome for outcome in outcomes if outcome.ready]
+    right = [outcome for outcome in ready if outcome.safe and outcome.found]
+    safe = [outcome for outcome in outcomes if outcome.safe]
     print(
         f"{len(outcomes)} tasks, {len(safe)} safe: ready {len(ready)}, of these right {len(right)}; "
         f"precision {len(right) / max(len(ready), 1):.2f}, recall {len(right) / len(safe):.2f}"
@@ -110,25 +110,25 @@ def other_fixture(file: Path, clones: Path, trees: Path) -> None:
     for outcome in run_tasks(trees / pin.name, fixture["tasks"]):
         print(outcome, flush=True)
         outcomes.append(outcome)
-    safe = [one for one in outcomes if one.safe]
-    unsafe = [one for one in outcomes if not one.safe]
+    safe = [outcome for outcome in outcomes if outcome.safe]
+    unsafe = [outcome for outcome in outcomes if not outcome.safe]
     print(
-        f"safe ready {sum(one.ready for one in safe)} of {len(safe)}, "
-        f"unsafe ready {sum(one.ready for one in unsafe)} of {len(unsafe)}, "
-        f"best example right {sum(one.example_fits() for one in safe)} of {len(safe)}"
+        f"safe ready {sum(outcome.ready for outcome in safe)} of {len(safe)}, "
+        f"unsafe ready {sum(outcome.ready for outcome in unsafe)} of {len(unsafe)}, "
+        f"best example right {sum(outcome.example_fits() for outcome in safe)} of {len(safe)}"
     )
 
 
 def later_commits(clone: Path, base: str) -> Sequence[Mapping[str, Any]]:
     """What was done to a few files of code after a commit, as tasks."""
-    there = set(git.run(clone, ["ls-tree", "-r", "--name-only", base]).decode().split("\n"))
+    present = set(git.run(clone, ["ls-tree", "-r", "--name-only", base]).decode().split("\n"))
     return [
         {"query": question_of(commit), "risk": "safe", "files": commit.files}
         for commit in read_commits(clone, 2000, f"{base}..HEAD")
         if is_telling(commit)
         and not reason_to_leave_out(commit, 8)
         and 1 <= len(commit.files) <= 3
-        and there.issuperset(commit.files)
+        and present.issuperset(commit.files)
     ][:MOST_COMMITS]
 
 
@@ -140,16 +140,16 @@ def held_out(clones: Path, trees: Path) -> None:
         tasks[name] = later_commits(pin.clone(clones), pin.commit)
     home: list[Outcome] = []
     abroad: list[Outcome] = []
-    for name, own in tasks.items():
+    for name, home_tasks in tasks.items():
         others = [
             {"query": task["query"], "risk": "unsafe"} for other in tasks if other != name for task in tasks[other]
         ]
-        home += run_tasks(trees / f"held-out-{name}", own)
+        home += run_tasks(trees / f"held-out-{name}", home_tasks)
         abroad += run_tasks(trees / f"held-out-{name}", others)
-    ready = [one for one in home if one.ready]
+    ready = [outcome for outcome in home if outcome.ready]
     print(
         f"{len(home)} at home: ready {len(ready)}, an edited file is found in {sum(o.found for o in ready)}; "
-        f"{len(abroad)} abroad: ready {sum(one.ready for one in abroad)}"
+        f"{len(abroad)} abroad: ready {sum(outcome.ready for outcome in abroad)}"
     )
 
 

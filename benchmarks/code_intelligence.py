@@ -87,7 +87,7 @@ for module in graph.modules:
 pairs = []
 for a in graph.modules:
     for b in graph.find_modules_directly_imported_by(a):
-        if any(one["line_number"] not in lazy[a] for one in graph.get_import_details(importer=a, imported=b)):
+        if any(detail["line_number"] not in lazy[a] for detail in graph.get_import_details(importer=a, imported=b)):
             pairs.append([a, b])
 print(json.dumps(pairs))
 """
@@ -172,14 +172,14 @@ def definitions(bench: Bench) -> None:
 def _our_definitions(engine: Engine, root: Path) -> dict[str, dict[str, list[int]]]:
     store = engine.indexes.of(root).live_store()
     assert store is not None
-    found: dict[str, dict[str, list[int]]] = {}
+    definitions: dict[str, dict[str, list[int]]] = {}
     with code_facts(store) as facts:
         for file in facts.files():
-            names: dict[str, list[int]] = found.setdefault(file.path, {})
+            names: dict[str, list[int]] = definitions.setdefault(file.path, {})
             for definition in facts.definitions(file.file_id):
                 for name in {definition.name, definition.qualified, definition.qualified.rpartition(".")[2]}:
                     names.setdefault(name, []).append(definition.start_line)
-    return found
+    return definitions
 
 
 def _ctags(root: Path, language: str, kinds: str) -> Iterator[tuple[str, str, int, str]]:
@@ -321,9 +321,9 @@ def references(bench: Bench) -> None:
     each: list[tuple[float, float]] = []
     for project, package in REFERENCE_PROJECTS.items():
         with bench.project(project) as (engine, root):
-            asked = _sample(engine, root, package, SAMPLE // len(REFERENCE_PROJECTS))
-            answers = _jedi(bench, root, [(path, d.start_line, d.name) for path, d in asked])
-            for (path, definition), theirs in zip(asked, answers, strict=True):
+            sample = _sample(engine, root, package, SAMPLE // len(REFERENCE_PROJECTS))
+            answers = _jedi(bench, root, [(path, d.start_line, d.name) for path, d in sample])
+            for (path, definition), theirs in zip(sample, answers, strict=True):
                 request = RefsRequest(f"{path}::{definition.qualified}", str(root), limit=1000, refresh=False)
                 usages = engine.code.references(request).usages
                 ours = {(usage.file, usage.line) for usage in usages}
@@ -350,22 +350,22 @@ def _sample(engine: Engine, root: Path, package: str, count: int) -> list[tuple[
     store = engine.indexes.of(root).live_store()
     assert store is not None
     with code_facts(store) as facts:
-        every = [
+        candidates = [
             (file.path, definition)
             for file in facts.files()
             if file.path.startswith(f"{package}/") and file.language == "python"
             for definition in facts.definitions(file.file_id)
             if definition.kind in ("function", "class", "method") and not definition.name.startswith("__")
         ]
-    return random.Random(SEED).sample(every, count)
+    return random.Random(SEED).sample(candidates, count)
 
 
-def _jedi(bench: Bench, root: Path, asked: Sequence[tuple[str, int, str]]) -> list[set[tuple[str, int]]]:
+def _jedi(bench: Bench, root: Path, places: Sequence[tuple[str, int, str]]) -> list[set[tuple[str, int]]]:
     done = subprocess.run(
         [bench.python_tool(), "-c", JEDI, str(root)],
         cwd=bench.tools,  # a `src` or `tests` where it starts, or on its path, would mislead it
         env={name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")},
-        input=json.dumps(asked),
+        input=json.dumps(places),
         capture_output=True,
         text=True,
         check=True,

@@ -108,20 +108,20 @@ def _names(engine: Engine, root: Path) -> None:
     names = {
         name for path in graph.files if graph.edges_to(path) for name in graph.files[path].exports if len(name) > 3
     }
-    for label, asked in (
+    for label, chosen in (
         ("by chance", chooser.sample(sorted(names), min(60, len(names)))),
         ("most used", _most_used(engine, root, 60)),
     ):
         for when in ("first", "again"):
-            times = [_timed(lambda name=name: _ask(engine, root, name)) for name in asked]  # type: ignore[misc]
+            times = [_timed(lambda name=name: _ask(engine, root, name)) for name in chosen]  # type: ignore[misc]
             print(f"      refs, names {label}, {when}: {_told(times)}")
 
 
 def _context(engine: Engine, root: Path) -> None:
     searches = [SearchRequest(query, (str(root),), context=True, refresh=False) for query in QUERIES]
-    found = [engine.search(replace(search, context=False)) for search in searches]
+    results = [engine.search(replace(search, context=False)) for search in searches]
     for when in ("first", "again"):
-        pairs = list(zip(searches, found, strict=True))
+        pairs = list(zip(searches, results, strict=True))
         times = [_timed(lambda pair=pair: engine.knowledge.enrich(*pair)) for pair in pairs]  # type: ignore[misc]
         print(f"      context of 10 results, {when}: {_told(times[1:] if when == 'first' else times)}")
     keeper, graph = engine.indexes.of(root), _graph(engine, root)
@@ -133,7 +133,7 @@ def _context(engine: Engine, root: Path) -> None:
 def _told(times: Sequence[Spent]) -> str:
     """On the clock, and of the processor: the clock also counts what others do on a busy machine."""
     lines = []
-    for kind, values in (("clock", [one.wall for one in times]), ("cpu", [one.cpu for one in times])):
+    for kind, values in (("clock", [cost.wall for cost in times]), ("cpu", [cost.cpu for cost in times])):
         ordered = sorted(values)
         high = ordered[int(0.95 * len(ordered))]
         lines.append(f"{kind} median {statistics.median(ordered):.1f}, p95 {high:.1f}, worst {ordered[-1]:.1f}")
@@ -154,8 +154,8 @@ def _most_used(engine: Engine, root: Path, count: int) -> list[str]:
     with code_facts(store) as facts:
         for _, packed in facts.references([file.file_id for file in facts.files()]):
             files.update(UsedNames(packed).keys())
-        named = ((name, facts.definitions_named(name)) for name, _ in files.most_common())
-        defined = (name for name, found in named if any(one.kind not in NO_USES for _, one in found))
+        definitions_of = ((name, facts.definitions_named(name)) for name, _ in files.most_common())
+        defined = (name for name, definitions in definitions_of if any(d.kind not in NO_USES for _, d in definitions))
         return list(islice(defined, count))
 
 

@@ -61,10 +61,10 @@ def cold(folder: Path, chunks: int, rounds: int, provider: str) -> float:
 def warm(folder: Path, chunks: int, provider: str) -> None:
     root, engine, _ = built(folder, chunks, provider)
     with engine:
-        asked = queries(40)
-        engine.search(SearchRequest(asked[0], (str(root),), refresh=False))
+        texts = queries(40)
+        engine.search(SearchRequest(texts[0], (str(root),), refresh=False))
         times = []
-        for query in asked:
+        for query in texts:
             started = time.perf_counter()
             engine.search(SearchRequest(query, (str(root),), refresh=False))
             times.append(1000 * (time.perf_counter() - started))

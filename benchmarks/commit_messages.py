@@ -65,10 +65,10 @@ def is_telling(commit: Commit) -> bool:
 def text_of(commit: Commit) -> str:
     """The body without trailers, pointers to issues, checklists and comments."""
     lines = _COMMENT.sub("", commit.body).replace("\r", "").split("\n")
-    kept = [
+    lines = [
         line.rstrip() for line in lines if not (_TRAILER.match(line) or _POINTER.fullmatch(line) or _NOISE.match(line))
     ]
-    return _joined(_EMPTY_HEADING.sub("", "\n".join(kept)))[:BODY_CHARS]
+    return _joined(_EMPTY_HEADING.sub("", "\n".join(lines)))[:BODY_CHARS]
 
 
 def _joined(text: str) -> str:

@@ -60,7 +60,7 @@ def engine(place: Path, flags: Mapping[str, str]) -> Engine:
 
 def relevance(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
     read = cisi if (folder / "CISI.ALL").exists() else cranfield
-    texts, asked, wanted = read(folder)
+    texts, questions, answers = read(folder)
     documents = place / "documents"
     documents.mkdir()
     for number, (title, text) in texts.items():
@@ -70,26 +70,26 @@ def relevance(folder: Path, place: Path, flags: Mapping[str, str]) -> None:
         "meaning": (flags, False),
         "words and meaning": (flags, True),
     }
-    print(f"{len(texts)} documents, {len(asked)} questions")
+    print(f"{len(texts)} documents, {len(questions)} questions")
     print("mode | nDCG@10 | MRR@10 | recall@10")
     for mode, (settings, hybrid) in modes.items():
         with engine(place, settings) as facade:
             facade.documents.add(DocsAddRequest((str(documents),), path=str(place)))
             figures = []
-            for number, question in asked.items():
+            for number, question in questions.items():
                 request = DocsSearchRequest((question,), hybrid=hybrid, limit=50, path=str(place), refresh=False)
-                (found,) = facade.documents.search(request).searches
-                ranked = list(dict.fromkeys(hit.document.removesuffix(".md") for hit in found.results))[:DEPTH]
-                figures.append(judged(ranked, wanted[number]))
+                (result,) = facade.documents.search(request).searches
+                ranked = list(dict.fromkeys(hit.document.removesuffix(".md") for hit in result.results))[:DEPTH]
+                figures.append(judged(ranked, answers[number]))
         means = (statistics.fmean(column) for column in zip(*figures, strict=True))
         print(" | ".join([mode, *(f"{value:.4f}" for value in means)]))
 
 
-def judged(ranked: Sequence[str], wanted: set[str]) -> tuple[float, float, float]:
-    gains = [1 / math.log2(place + 2) for place, document in enumerate(ranked) if document in wanted]
-    ideal = sum(1 / math.log2(place + 2) for place in range(min(DEPTH, len(wanted))))
-    first = next((1 / (place + 1) for place, document in enumerate(ranked) if document in wanted), 0.0)
-    return sum(gains) / ideal, first, len(gains) / min(DEPTH, len(wanted))
+def judged(ranked: Sequence[str], answers: set[str]) -> tuple[float, float, float]:
+    gains = [1 / math.log2(place + 2) for place, document in enumerate(ranked) if document in answers]
+    ideal = sum(1 / math.log2(place + 2) for place in range(min(DEPTH, len(answers))))
+    first = next((1 / (place + 1) for place, document in enumerate(ranked) if document in answers), 0.0)
+    return sum(gains) / ideal, first, len(gains) / min(DEPTH, len(answers))
 
 
 Labelled = tuple[dict[str, tuple[str, str]], dict[str, str], dict[str, set[str]]]  # documents, questions, answers
@@ -103,13 +103,13 @@ def cranfield(folder: Path) -> Labelled:
         if body:
             texts[number] = (title or f"Abstract {number}", body.removeprefix(title).strip())
     tops = re.findall(r"<top>(.*?)</top>", (folder / "cran.qry.xml").read_text(), re.DOTALL)
-    wanted: dict[str, set[str]] = {}
+    answers: dict[str, set[str]] = {}
     for line in (folder / "cranqrel.trec.txt").read_text().splitlines():
         parts = line.split()
         if len(parts) == 4 and int(parts[3]) > 0:
-            wanted.setdefault(parts[0], set()).add(parts[2])
-    asked = {str(place): element(top, "title") for place, top in enumerate(tops, 1) if str(place) in wanted}
-    return texts, asked, wanted
+            answers.setdefault(parts[0], set()).add(parts[2])
+    questions = {str(place): element(top, "title") for place, top in enumerate(tops, 1) if str(place) in answers}
+    return texts, questions, answers
 
 
 def element(text: str, name: str) -> str:
@@ -122,23 +122,23 @@ def cisi(folder: Path) -> Labelled:
         number: (fields.get("T", f"Abstract {number}"), fields.get("W", ""))
         for number, fields in records((folder / "CISI.ALL").read_text())
     }
-    wanted: dict[str, set[str]] = {}
+    answers: dict[str, set[str]] = {}
     for line in (folder / "CISI.REL").read_text().splitlines():
         question, document = line.split()[:2]
-        wanted.setdefault(question, set()).add(document)
+        answers.setdefault(question, set()).add(document)
     questions = {number: fields["W"] for number, fields in records((folder / "CISI.QRY").read_text())}
-    return texts, {number: text for number, text in questions.items() if number in wanted}, wanted
+    return texts, {number: text for number, text in questions.items() if number in answers}, answers
 
 
 def records(text: str) -> list[tuple[str, dict[str, str]]]:
     """`.I 1` begins a record, `.T` a field of it."""
-    found = []
+    entries = []
     for record in re.split(r"(?m)^\.I ", text)[1:]:
         number, _, rest = record.partition("\n")
         fields = re.split(r"(?m)^\.([A-Z])\s*$", rest)
         pairs = zip(fields[1::2], fields[2::2], strict=True)
-        found.append((number.strip(), {name: " ".join(value.split()) for name, value in pairs}))
-    return found
+        entries.append((number.strip(), {name: " ".join(value.split()) for name, value in pairs}))
+    return entries
 
 
 # --- pages ---------------------------------------------------------------------------------------------------------

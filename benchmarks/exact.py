@@ -54,16 +54,16 @@ def main() -> None:
     parser.add_argument("--latency", type=int, default=0, metavar="N", help="time N patterns instead of comparing")
     parser.add_argument("--commands", type=int, default=0, metavar="N", help="of these, also as commands")
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with server_engine(Config.load()) as engine:
-        if given.latency:
-            for tree in given.trees:
-                time_patterns(engine, tree.resolve(), given.latency, given.commands, given.seed)
+        if options.latency:
+            for tree in options.trees:
+                time_patterns(engine, tree.resolve(), options.latency, options.commands, options.seed)
             return
         wrong = 0
-        for at, tree in enumerate(given.trees):
-            count = given.patterns * (at + 1) // len(given.trees) - given.patterns * at // len(given.trees)
-            wrong += compare_tree(engine, tree.resolve(), count, given.seed)
+        for at, tree in enumerate(options.trees):
+            count = options.patterns * (at + 1) // len(options.trees) - options.patterns * at // len(options.trees)
+            wrong += compare_tree(engine, tree.resolve(), count, options.seed)
     sys.exit(1 if wrong else 0)
 
 

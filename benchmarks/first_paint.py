@@ -59,9 +59,9 @@ def found_file(context: BrowserContext, address: str) -> str:
     page.goto(f"{address}/?q=where+are+errors+handled", timeout=600_000)
     link = page.locator("[data-file]").first
     link.wait_for(timeout=600_000)
-    found = str(link.get_attribute("href"))
+    file_address = str(link.get_attribute("href"))
     page.close()
-    return found
+    return file_address
 
 
 def main() -> int:
@@ -69,28 +69,32 @@ def main() -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--most", type=float, default=200.0, help="milliseconds")
-    given = parser.parse_args()
+    options = parser.parse_args()
     slow = []
-    with tempfile.TemporaryDirectory() as home, served(given.folder, Path(home)) as address, sync_playwright() as play:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        served(options.folder, Path(home)) as address,
+        sync_playwright() as play,
+    ):
         browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         context = browser.new_context()
         first = context.new_page()
         first.goto(address.link())
         first.wait_for_url(f"{address}/")
         file = found_file(context, address)
-        print(f"{given.folder.name}, {given.runs} runs\n")
+        print(f"{options.folder.name}, {options.runs} runs\n")
         print(f"{'page':15}{'first paint':>12}{'median':>8}{'reply':>8}{'filled':>8}   ms")
         for name, path in PAGES.items():
             target = f"{address}{file if name == 'file' else path}"
-            runs = [load(context, target) for _ in range(given.runs)]
-            paint, reply, filled = (min(one[column] for one in runs) for column in range(3))
-            median = statistics.median(one[0] for one in runs)
+            runs = [load(context, target) for _ in range(options.runs)]
+            paint, reply, filled = (min(run[column] for run in runs) for column in range(3))
+            median = statistics.median(run[0] for run in runs)
             print(f"{name:15}{paint:12.0f}{median:8.0f}{reply:8.0f}{filled:8.0f}", flush=True)
-            if paint > given.most:
+            if paint > options.most:
                 slow.append(name)
         browser.close()
     if slow:
-        print(f"\nabove {given.most:.0f} ms: {', '.join(slow)}")
+        print(f"\nabove {options.most:.0f} ms: {', '.join(slow)}")
     return 1 if slow else 0
 
 

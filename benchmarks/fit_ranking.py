@@ -166,8 +166,8 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
                     for item, fact in zip(ranked, facts, strict=True)
                 ]
                 counts = [
-                    [fact.depth if name == "depth" else name in own for name in FACTORS]
-                    for own, fact in zip(named, facts, strict=True)
+                    [fact.depth if name == "depth" else name in factors for name in FACTORS]
+                    for factors, fact in zip(named, facts, strict=True)
                 ]
                 paths = tuple(prefix + view.paths[item.file] for item in ranked)
                 yield Asked(query, read.shape, paths, np.array(rows), np.array(counts, float))
@@ -187,11 +187,13 @@ def _signals(item: Ranked, evidence: Evidence) -> list[float]:
 def fit(sets: Sequence[Sequence[Asked]], start: Numbers) -> Numbers:
     """Adam on the softmax loss over each question's candidates; every set weighs alike."""
     rng = np.random.default_rng(0)
-    usable = [[one for one in asked if one.right().any()] for asked in sets]
-    usable = [asked for asked in usable if asked]
+    usable = [[question for question in questions if question.right().any()] for questions in sets]
+    usable = [questions for questions in usable if questions]
     now, drift, spread = start, Numbers(*(np.zeros_like(x) for x in start)), Numbers(*(np.zeros_like(x) for x in start))
     for step in range(STEPS):
-        batch = [asked[at] for asked in usable for at in rng.integers(len(asked), size=BATCH // len(usable))]
+        batch = [
+            questions[at] for questions in usable for at in rng.integers(len(questions), size=BATCH // len(usable))
+        ]
         slope = _slope(batch, now, rng)
         slope = Numbers(*(s + PULL * (x - x0) for s, x, x0 in zip(slope, now, start, strict=True)))
         drift = Numbers(*(0.9 * d + 0.1 * s for d, s in zip(drift, slope, strict=True)))
@@ -206,27 +208,27 @@ def fit(sets: Sequence[Sequence[Asked]], start: Numbers) -> Numbers:
 def _slope(batch: Sequence[Asked], now: Numbers, rng: np.random.Generator) -> Numbers:
     on_signals, on_factors = np.zeros_like(now.signals), np.zeros_like(now.factors)
     history = SIGNALS.index("history")
-    for one in batch:
-        signals = one.signals
+    for question in batch:
+        signals = question.signals
         if rng.random() < 0.5:
             signals = signals.copy()
             signals[:, history] = 0
-        product = np.exp(one.factors @ now.factors)
+        product = np.exp(question.factors @ now.factors)
         sums = signals @ now.signals
         scores = TEMPERATURE * sums * product
         chances = np.exp(scores - scores.max())
-        right = one.right()
+        right = question.right()
         error = TEMPERATURE * (chances / chances.sum() - right / right.sum()) / len(batch)
         on_signals += (error * product) @ signals
-        on_factors += (error * sums * product) @ one.factors
+        on_factors += (error * sums * product) @ question.factors
     return Numbers(on_signals, on_factors)
 
 
 def fit_shapes(sets: Mapping[str, Sequence[Asked]]) -> dict[Shape, Numbers]:
     fitted: dict[Shape, Numbers] = {}
     for shape, shapes in FITTED.items():
-        own = [[one for one in asked if one.shape in shapes] for asked in sets.values()]
-        numbers = fit(own, Numbers.of(WITH_VECTORS[shape]))
+        of_shape = [[question for question in questions if question.shape in shapes] for questions in sets.values()]
+        numbers = fit(of_shape, Numbers.of(WITH_VECTORS[shape]))
         fitted |= dict.fromkeys(shapes, numbers)
     return fitted
 
@@ -234,24 +236,27 @@ def fit_shapes(sets: Mapping[str, Sequence[Asked]]) -> dict[Shape, Numbers]:
 # --- the report ----------------------------------------------------------------------------------------------------
 
 
-def judge(asked: Sequence[Asked], numbers: Mapping[Shape, Numbers]) -> list[float]:
+def judge(questions: Sequence[Asked], numbers: Mapping[Shape, Numbers]) -> list[float]:
     figures = []
-    for one in asked:
-        order = np.argsort(-numbers[one.shape].scores(one), kind="stable")
-        found = tuple(Result(one.paths[at]) for at in order.tolist())
-        figures.append(float(getattr(score(one.query, Answer(one.query.id, found)), METRIC)))
+    for question in questions:
+        order = np.argsort(-numbers[question.shape].scores(question), kind="stable")
+        ranked = tuple(Result(question.paths[at]) for at in order.tolist())
+        figures.append(float(getattr(score(question.query, Answer(question.query.id, ranked)), METRIC)))
     return figures
 
 
 def leave_out(sets: Mapping[str, Sequence[Asked]]) -> dict[str, float]:
-    repositories = sorted({one.query.repo for asked in sets.values() for one in asked})
+    repositories = sorted({question.query.repo for questions in sets.values() for question in questions})
     random.Random(1).shuffle(repositories)
     figures: dict[str, list[float]] = defaultdict(list)
     for part in (set(repositories[at::FOLDS]) for at in range(FOLDS)):
-        seen = {name: [one for one in asked if one.query.repo not in part] for name, asked in sets.items()}
+        seen = {
+            name: [question for question in questions if question.query.repo not in part]
+            for name, questions in sets.items()
+        }
         fitted = fit_shapes(seen)
-        for name, asked in sets.items():
-            figures[name] += judge([one for one in asked if one.query.repo in part], fitted)
+        for name, questions in sets.items():
+            figures[name] += judge([question for question in questions if question.query.repo in part], fitted)
     return {name: mean(values) for name, values in figures.items()}
 
 
@@ -274,11 +279,11 @@ def main() -> int:
             sets[name] = list(collect(engine, load_dataset(Path(dataset)), Path(trees), roots=bool(roots)))
         print(f"{name}: {len(sets[name])} questions", flush=True)
     shipped = {shape: Numbers.of(weights) for shape, weights in WITH_VECTORS.items()}
-    show("shipped", {name: mean(judge(asked, shipped)) for name, asked in sets.items()})
+    show("shipped", {name: mean(judge(questions, shipped)) for name, questions in sets.items()})
     if options.only_shipped:
         return 0
     fitted = fit_shapes(sets)
-    show("in-sample", {name: mean(judge(asked, fitted)) for name, asked in sets.items()})
+    show("in-sample", {name: mean(judge(questions, fitted)) for name, questions in sets.items()})
     show("left out", leave_out(sets))
     for shape in FITTED:
         print(f"\n{shape.value}")

@@ -89,24 +89,24 @@ def read_window(clone: Path, revision: str) -> Window | None:
     if not telling:
         return None
     recent = sum(commit.time >= telling[0].time - WINDOW_YEARS * YEAR_S for commit in telling)
-    asked = telling[: min(WINDOW, max(recent, WINDOW_LEAST))]
-    pin = commit_before(clone, asked[-1], revision)
+    commits = telling[: min(WINDOW, max(recent, WINDOW_LEAST))]
+    pin = commit_before(clone, commits[-1], revision)
     tree = tree_of(clone, pin)
     later = set(_lines(clone, "rev-list", "--no-merges", f"{pin}..{revision}"))
-    return Window(pin, tree, tuple(c for c in asked if c.sha in later and is_answered(c, tree)))
+    return Window(pin, tree, tuple(c for c in commits if c.sha in later and is_answered(c, tree)))
 
 
 def tellings(clone: Path, revision: str) -> Iterator[Commit]:
     """Commits that can be asked about, newest first, each subject once."""
     seen: set[str] = set()
     for commit in sorted(read_commits(clone, LOOKED_AT, revision), key=lambda commit: -commit.time):
-        asked = replace(commit, files=answers_in(commit.files), added=answers_in(commit.added))
-        subject = asked.subject.lower()
-        if reason_to_leave_out(asked, MOST_CHANGED) or not is_telling(asked) or subject in seen:
+        question = replace(commit, files=answers_in(commit.files), added=answers_in(commit.added))
+        subject = question.subject.lower()
+        if reason_to_leave_out(question, MOST_CHANGED) or not is_telling(question) or subject in seen:
             continue
-        if len(asked.files) + len(asked.added) <= MOST_ANSWERS:
+        if len(question.files) + len(question.added) <= MOST_ANSWERS:
             seen.add(subject)
-            yield asked
+            yield question
 
 
 def answers_in(paths: Iterable[str]) -> tuple[str, ...]:
@@ -140,18 +140,18 @@ def _lines(clone: Path, *arguments: str) -> list[str]:
 # --- the questions -------------------------------------------------------------------------------------------------
 
 
-def questions_of(window: Window, wanted: Wanted) -> Iterator[tuple[str, str, Commit]]:
+def questions_of(window: Window, limits: Wanted) -> Iterator[tuple[str, str, Commit]]:
     """(category, text, commit), each commit at most once."""
-    asked: set[str] = set()
-    for commit in best_bugs(window.commits, wanted.bugs):
-        asked.add(commit.sha)
+    used: set[str] = set()
+    for commit in best_bugs(window.commits, limits.bugs):
+        used.add(commit.sha)
         yield "bug", f"{question_of(commit)}\n\n{bug_text_of(text_of(commit))}", commit
-    reports = [commit for commit in window.commits if commit.sha not in asked and is_report(text_of(commit))]
-    for commit in spread(reports, wanted.reports) if wanted.reports else ():
-        asked.add(commit.sha)
+    reports = [commit for commit in window.commits if commit.sha not in used and is_report(text_of(commit))]
+    for commit in spread(reports, limits.reports) if limits.reports else ():
+        used.add(commit.sha)
         yield "report", f"{question_of(commit)}\n\n{text_of(commit)}", commit
-    others = [commit for commit in window.commits if commit.sha not in asked]
-    for commit in spread(others, wanted.subjects) if wanted.subjects else ():
+    others = [commit for commit in window.commits if commit.sha not in used]
+    for commit in spread(others, limits.subjects) if limits.subjects else ():
         yield "subject", question_of(commit), commit
 
 
@@ -213,20 +213,20 @@ def functions_around(spans: Iterable[Span], path: str, text: str) -> list[Span]:
     if language is None:
         return []
     parsed, _ = parse_file(path, text, language.name, ChunkSettings())
-    known = [(one.start_line, one.end_line) for one in parsed.definitions if one.is_function or one.kind == "macro"]
-    found: dict[Span, None] = {}
+    functions = [(d.start_line, d.end_line) for d in parsed.definitions if d.is_function or d.kind == "macro"]
+    smallest_around: dict[Span, None] = {}
     for first, last in spans:
-        around = [one for one in known if one[0] <= first and last <= one[1]]
-        around = around or [one for one in known if one[0] <= last and first <= one[1]]
-        if around and (smallest := min(around, key=lambda one: one[1] - one[0])):
-            found[smallest] = None
-    return [one for one in found if one[1] - one[0] < LONGEST_FUNCTION]
+        around = [span for span in functions if span[0] <= first and last <= span[1]]
+        around = around or [span for span in functions if span[0] <= last and first <= span[1]]
+        if around and (smallest := min(around, key=lambda span: span[1] - span[0])):
+            smallest_around[smallest] = None
+    return [span for span in smallest_around if span[1] - span[0] < LONGEST_FUNCTION]
 
 
 # --- the benchmark -------------------------------------------------------------------------------------------------
 
 
-def make(clone: Path, name: str, revision: str, wanted: Wanted) -> tuple[str, str, list[dict[str, Any]]]:
+def make(clone: Path, name: str, revision: str, limits: Wanted) -> tuple[str, str, list[dict[str, Any]]]:
     """A repository's language, pinned commit and questions; without any where its history tells nothing."""
     window = read_window(clone, revision)
     if window is None:
@@ -234,7 +234,7 @@ def make(clone: Path, name: str, revision: str, wanted: Wanted) -> tuple[str, st
     language = main_language(window.tree)
     counts: Counter[str] = Counter()
     rows = []
-    for category, text, commit in questions_of(window, wanted):
+    for category, text, commit in questions_of(window, limits):
         targets = [target_of(clone, commit, path, window.tree[path]) for path in commit.files if path in window.tree]
         facts = {"id": f"{name}-{category}-{counts[category]:02d}", "repo": name, "language": language}
         rows.append({**facts, "category": category, "query": text, "targets": targets, "commit": commit.sha})
@@ -280,7 +280,7 @@ def write_benchmark(folder: Path, repos: Sequence[Sequence[str]], queries: Seque
 
 def main() -> int:
     options = read_options()
-    wanted = Wanted(0, 0, options.most) if options.bugs else Wanted(options.subjects, options.reports, 0)
+    limits = Wanted(0, 0, options.most) if options.bugs else Wanted(options.subjects, options.reports, 0)
     listed = dict(read_list(options.list))
     names = name_all(listed)
     repos: list[tuple[str, ...]] = []
@@ -291,7 +291,7 @@ def main() -> int:
         if not clone.is_dir():
             raise SystemExit(f"there is no clone {clone}")
         name = names[repository]
-        language, pin, rows = make(clone, name, revision, wanted)
+        language, pin, rows = make(clone, name, revision, limits)
         print(f"{repository}: {len(rows)} questions", file=sys.stderr, flush=True)
         if rows:
             repos.append((name, language, mirror, pin, "1", "-", options.split))

@@ -62,9 +62,9 @@ def engine_times(project: str) -> list[float]:
     with server_engine(Config.load()) as engine:
         times = []
         for number in range(120):
-            asked = SearchRequest(QUERIES[number % len(QUERIES)], (project,))
+            request = SearchRequest(QUERIES[number % len(QUERIES)], (project,))
             started = time.perf_counter()
-            engine.search(asked)
+            engine.search(request)
             times.append(1000 * (time.perf_counter() - started))
     return times[20:]
 

@@ -100,7 +100,7 @@ def watched(pid: int) -> Iterator[list[float]]:
 
     def look() -> None:
         while not done.wait(LOOK_EVERY_S):
-            peak[0] = max(peak[0], sum(high_water_mb(one) for one in family(pid)))
+            peak[0] = max(peak[0], sum(high_water_mb(process) for process in family(pid)))
 
     with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")  # forget the mark of the tree before
@@ -156,12 +156,19 @@ def folders_of(trees: Path, repos: Path) -> dict[str, Path]:
 def commands(options: argparse.Namespace) -> dict[str, list[str]]:
     settings = [part for item in options.set for part in ("--set", item)]
     ours = [sys.executable, __file__, "--serve", "codeinfo", *settings]
-    found = {"codeinfo": ours}
+    lines_by_tool = {"codeinfo": ours}
     if options.without_vectors:
-        found[NO_VECTORS] = [*ours, "--set", "embedding.provider=none"]
+        lines_by_tool[NO_VECTORS] = [*ours, "--set", "embedding.provider=none"]
     if options.semble_python:
-        found["semble"] = [options.semble_python, __file__, "--serve", "semble", "--semble-model", options.semble_model]
-    return found
+        lines_by_tool["semble"] = [
+            options.semble_python,
+            __file__,
+            "--serve",
+            "semble",
+            "--semble-model",
+            options.semble_model,
+        ]
+    return lines_by_tool
 
 
 def race(trees: list[Path], contestants: dict[str, Contestant], rounds: int) -> dict[str, list[Run]]:

@@ -188,13 +188,13 @@ def look(root: Path, cache: Path, case: Case, log: Path) -> None:
     committed = dict(line.split("\t") for line in log.read_text().splitlines()) if log.exists() else {}
     with engine(cache, case.flags) as opened:
         try:
-            found = opened.search(SearchRequest(STEADY, (str(root),), refresh=False))
+            result = opened.search(SearchRequest(STEADY, (str(root),), refresh=False))
         except NotFound:
-            found = None
+            result = None
     if case.start is not None or "steady.py" in committed:
-        assert found is not None, "the index is gone"
-        assert found.hits, "nothing is found"
-        assert found.hits[0].path == "steady.py", "something else is found"
+        assert result is not None, "the index is gone"
+        assert result.hits, "nothing is found"
+        assert result.hits[0].path == "steady.py", "something else is found"
     folder = IndexFolder(cache, root)
     manifests = [store_manifest(build, folder.tree) for build in folder.path.glob("v*-*")]
     for path, sha256 in committed.items():

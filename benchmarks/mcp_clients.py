@@ -116,7 +116,7 @@ def inspector(tools: Tools, project: Path, url: str) -> None:
     print(f"\nMCP Inspector {tools.version(package)}, command line")
     call = ["--method", "tools/call", "--tool-name", "search_codebase", "--tool-arg", "query=parse_header"]
     for name, target in (("stdio", SERVER), ("HTTP", [url, "--transport", "http"])):
-        for method, options, wanted in (
+        for method, options, expected in (
             ("tools/list", ["--method", "tools/list"], "search_codebase"),
             ("tools/call", call, "headers.py"),
             ("resources/list", ["--method", "resources/list"], "codebase://context"),
@@ -125,8 +125,8 @@ def inspector(tools: Tools, project: Path, url: str) -> None:
             out = tools.run(package, "mcp-inspector", "--cli", *target, *options, cwd=project)
             show(
                 f"{name} {method}",
-                wanted in out,
-                f"{len(out):,} characters, with {wanted}" if wanted in out else out[-300:],
+                expected in out,
+                f"{len(out):,} characters, with {expected}" if expected in out else out[-300:],
             )
 
 
@@ -151,8 +151,8 @@ def claude(tools: Tools, project: Path) -> None:
     installer = [sys.executable, "-m", "codeinfo", "install", "--agent", "claude-code"]
     subprocess.run(installer, env=tools.environment, cwd=project, check=True, capture_output=True)
     out = tools.run(package, "claude", "mcp", "list", cwd=project)
-    found = next((line.strip() for line in out.splitlines() if line.startswith("codeinfo")), out[-300:])
-    show("claude mcp list", "onnected" in found, re.sub(r"\S*/", "…/", found))
+    status = next((line.strip() for line in out.splitlines() if line.startswith("codeinfo")), out[-300:])
+    show("claude mcp list", "onnected" in status, re.sub(r"\S*/", "…/", status))
 
 
 def conformance(tools: Tools, project: Path, url: str) -> None:
@@ -164,7 +164,9 @@ def conformance(tools: Tools, project: Path, url: str) -> None:
         tools.run(package, "conformance", *options, cwd=project, timeout=400)
         passed, excused = list[str](), list[str]()
         for name, checks in scenarios(folder):
-            broken = [str(one.get("errorMessage") or one["id"]) for one in checks if one.get("status") == "FAILURE"]
+            broken = [
+                str(check.get("errorMessage") or check["id"]) for check in checks if check.get("status") == "FAILURE"
+            ]
             real = [words for words in broken if not FIXTURE.search(words)]
             if real:
                 show(f"{revision} {name}", False, real[0][:200])

@@ -53,7 +53,7 @@ def calls(folder: Path, count: int) -> bool:
         seen += server.stdout.read().splitlines()
         server.wait(10)
         log.seek(0, os.SEEK_END)
-        good = sum(bool(json.loads(one).get("jsonrpc") == "2.0") for one in seen)
+        good = sum(bool(json.loads(reply).get("jsonrpc") == "2.0") for reply in seen)
         print(f"{count} calls under debug logging: {len(seen)} lines on stdout, {good} of them JSON-RPC;", end=" ")
         print(f"{log.tell():,} bytes on stderr")
         return good == len(seen) == count + 1
@@ -69,8 +69,8 @@ def hostile(folder: Path) -> bool:
     server.stdin.flush()
     server.stdout.readline()
     errors = 0
-    for one in HOSTILE:
-        server.stdin.write(one)
+    for message in HOSTILE:
+        server.stdin.write(message)
         server.stdin.flush()
         errors += "error" in json.loads(server.stdout.readline())
     twice = line(5, "tools/call", name="refresh_index", arguments={})
@@ -121,10 +121,10 @@ def killed(folder: Path, count: int) -> bool:
 
 
 def family(pid: int) -> set[int]:
-    found = {pid}
+    processes = {pid}
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found |= {int(child) for child in task.read_text().split()}
-    return found
+        processes |= {int(child) for child in task.read_text().split()}
+    return processes
 
 
 def alive(pid: int) -> bool:

@@ -61,11 +61,11 @@ def stdio(folder: Path, calls: int) -> None:
     session = Session(folder, *TOOLS)
     session.call("refresh_index")
     status = session.call("get_indexing_status")["structuredContent"]
-    asked = queries(calls + 20)
-    for query in asked[:20]:
+    texts = queries(calls + 20)
+    for query in texts[:20]:
         session.call("search_codebase", query=query)
     times, used = [], process_cpu_s(session.process.pid)
-    for query in asked[20:]:  # each for the first time
+    for query in texts[20:]:  # each for the first time
         started = time.perf_counter()
         reply = session.call("search_codebase", query=query)
         times.append(1000 * (time.perf_counter() - started))
@@ -91,12 +91,12 @@ def http(folder: Path, clients: int, seconds: float) -> None:
         drive(url, "again", 1, 5)  # warm
         rates: dict[str, list[float]] = {"nothing": [], "new": [], "again": []}
         for _ in range(4):
-            for kind, found in rates.items():
-                found.append(drive(url, kind, clients, seconds / 4))
+            for kind, measured in rates.items():
+                measured.append(drive(url, kind, clients, seconds / 4))
     finally:
         server.terminate()
         server.wait(10)
-    empty, new, again = (statistics.median(found) for found in rates.values())
+    empty, new, again = (statistics.median(measured) for measured in rates.values())
     print(f"empty tool over HTTP            {empty:.0f} calls/s, {clients} clients")
     for name, rate in (("40 queries, again and again", again), ("queries never asked before", new)):
         print(f"  search, {name:<29} {rate:.0f} calls/s: {100 * rate / empty:.0f} % of the empty tool")
@@ -116,8 +116,8 @@ def drive_all(url: str, kind: str, clients: int, seconds: float) -> None:
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
-    asked = queries(40) if kind == "again" else queries(500 * int(seconds + 1), seed=os.getpid())
-    calls = itertools.cycle([message(parts.netloc, parts.path, kind, query) for query in asked])
+    texts = queries(40) if kind == "again" else queries(500 * int(seconds + 1), seed=os.getpid())
+    calls = itertools.cycle([message(parts.netloc, parts.path, kind, query) for query in texts])
     waiting = selectors.DefaultSelector()
     for _ in range(clients):
         connection = socket.create_connection((parts.hostname, parts.port))

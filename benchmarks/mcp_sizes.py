@@ -142,10 +142,10 @@ def show_lists(folder: Path, tokenizers: Path) -> bool:
 
 
 def show_replies(queries: list[dict[str, Any]], trees: Path, tokenizers: Path, keep: Path | None) -> bool:
-    texts, estimates, found, found_whole = list[str](), list[int](), 0, 0
+    texts, estimates, answered, answered_whole = list[str](), list[int](), 0, 0
     for repo in dict.fromkeys(query["repo"] for query in queries):
         session = Session(trees / repo)
-        for query in (one for one in queries if one["repo"] == repo):
+        for query in (row for row in queries if row["repo"] == repo):
             text = session.call("search_codebase", query=query["query"])["content"][0]["text"]
             reply = json.loads(text)
             if len(reply["results"]) < 10:
@@ -156,14 +156,16 @@ def show_replies(queries: list[dict[str, Any]], trees: Path, tokenizers: Path, k
             texts.append(text)
             estimates.append(reply["searchQuality"]["tokenEstimate"])
             targets = [target["path"] for target in query["targets"]]
-            found += has_any(reply, targets)
-            found_whole += has_any(whole, targets)
+            answered += has_any(reply, targets)
+            answered_whole += has_any(whole, targets)
         session.close()
     tokens = count(texts, tokenizers)
     if keep:
         keep.write_text(json.dumps(texts))
     good = True
-    print(f"\n{len(texts)} replies of ten results: {found} have a right file, {found_whole} with all that is known")
+    print(
+        f"\n{len(texts)} replies of ten results: {answered} have a right file, {answered_whole} with all that is known"
+    )
     for name, column in (("o200k", 0), ("claude", 1)):
         sizes = sorted(counted[column] for counted in tokens)
         middle = statistics.median(sizes)
@@ -171,7 +173,7 @@ def show_replies(queries: list[dict[str, Any]], trees: Path, tokenizers: Path, k
         good &= sizes[-1] <= REPLY_TOKENS
     errors = sorted(abs(guess - sum(real) / 2) / (sum(real) / 2) for guess, real in zip(estimates, tokens, strict=True))
     print(f"  tokenEstimate is off the mean of both by {errors[len(errors) // 2]:.1%}, at worst {errors[-1]:.1%}")
-    return good and errors[-1] <= ESTIMATE and found == found_whole
+    return good and errors[-1] <= ESTIMATE and answered == answered_whole
 
 
 def has_any(reply: dict[str, Any], targets: list[str]) -> bool:

@@ -71,8 +71,8 @@ class Kind(Struct, frozen=True):
 
     def named(self, options: argparse.Namespace) -> tuple[Path, Path] | None:
         """The dataset and its trees, where the command line names them."""
-        given = getattr(options, self.name.replace("-", "_"))
-        return (given[0], given[1]) if given else None
+        folders = getattr(options, self.name.replace("-", "_"))
+        return (folders[0], folders[1]) if folders else None
 
 
 BUG_FIGURES = ("top1", "top5", "top10")
@@ -104,10 +104,10 @@ class Row(Struct, frozen=True):
 
     def only(self, title: str, queries: Iterable[Query]) -> Row:
         """The part of it that these queries are."""
-        kept = tuple(queries)
-        scores = {query.id: self.scores[query.id] for query in kept}
-        semble = {query.id: self.semble[query.id] for query in kept if query.id in self.semble}
-        return Row(title, kept, scores, self.watched, semble)
+        chosen_queries = tuple(queries)
+        scores = {query.id: self.scores[query.id] for query in chosen_queries}
+        semble = {query.id: self.semble[query.id] for query in chosen_queries if query.id in self.semble}
+        return Row(title, chosen_queries, scores, self.watched, semble)
 
 
 # --- measuring -----------------------------------------------------------------------------------------------------
@@ -135,11 +135,11 @@ def rows_of(kind: Kind, dataset: Dataset, scores: Mapping[str, Score], semble: M
 
 def measure_set(config: Config, kind: Kind, folder: Path, trees: Path, options: argparse.Namespace) -> Iterator[Row]:
     dataset = chosen(load_dataset(folder), options)
-    wanted = {query.repo for query in dataset.queries}
+    repos = {query.repo for query in dataset.queries}
     if options.clones:
-        pins = (pin for pin in read_pins(folder / "repos.tsv").values() if pin.name in wanted)
+        pins = (pin for pin in read_pins(folder / "repos.tsv").values() if pin.name in repos)
         lay_out_missing(pins, options.clones, trees, history=kind.history)
-    if absent := sorted(name for name in wanted if not (trees / name).is_dir()):
+    if absent := sorted(name for name in repos if not (trees / name).is_dir()):
         raise SystemExit(f"{trees} lacks {', '.join(absent)}: lay them out, or name --clones")
     semble = read_results(options.semble[kind.name]) if kind.name in options.semble else {}
     with Engine(config) as engine:
@@ -213,16 +213,24 @@ def show_repositories(rows: Sequence[Row]) -> None:
     print_table([("repository", *COLUMNS, "semble", "beside"), *cells])
 
 
-def show_comparisons(found: Sequence[tuple[Row, Comparison]]) -> None:
+def show_comparisons(comparisons: Sequence[tuple[Row, Comparison]]) -> None:
     head = ("set", "figure", "n", "old", "new", "difference", "95 %", "p", "won", "lost", "")
-    print_table([head, *(_comparison_cells(row, one) for row, one in found)])
+    print_table([head, *(_comparison_cells(row, comparison) for row, comparison in comparisons)])
 
 
-def _comparison_cells(row: Row, found: Comparison) -> tuple[str, ...]:
+def _comparison_cells(row: Row, comparison: Comparison) -> tuple[str, ...]:
     return (
-        *(row.title, found.metric, str(found.n), f"{found.old:.4f}", f"{found.new:.4f}", f"{found.difference:+.4f}"),
-        *(f"{found.low:+.4f} to {found.high:+.4f}", f"{found.p_value:.4f}"),
-        *(str(len(found.wins)), str(len(found.losses)), "FELL" if fell(found) else ""),
+        row.title,
+        comparison.metric,
+        str(comparison.n),
+        f"{comparison.old:.4f}",
+        f"{comparison.new:.4f}",
+        f"{comparison.difference:+.4f}",
+        f"{comparison.low:+.4f} to {comparison.high:+.4f}",
+        f"{comparison.p_value:.4f}",
+        str(len(comparison.wins)),
+        str(len(comparison.losses)),
+        "FELL" if fell(comparison) else "",
     )
 
 
@@ -245,7 +253,7 @@ def write_run(path: Path, rows: Sequence[Row]) -> None:
         row.title: {
             "figures": asdict(row.summary),
             "semble": summarise(list(row.semble.values())).ndcg10 if row.semble else None,
-            "scores": {id: asdict(one) for id, one in row.scores.items()},
+            "scores": {id: asdict(figures) for id, figures in row.scores.items()},
         }
         for row in rows
     }
@@ -254,13 +262,15 @@ def write_run(path: Path, rows: Sequence[Row]) -> None:
 
 def read_run(path: Path) -> dict[str, dict[str, Score]]:
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    known = {item.name for item in fields(Score)}
+    names = {item.name for item in fields(Score)}
 
     def read_score(written: dict[str, Any]) -> Score:
-        return Score(**{name: value for name, value in written.items() if name in known})
+        return Score(**{name: value for name, value in written.items() if name in names})
 
     try:
-        return {title: {id: read_score(one) for id, one in row["scores"].items()} for title, row in content.items()}
+        return {
+            title: {id: read_score(figures) for id, figures in row["scores"].items()} for title, row in content.items()
+        }
     except (TypeError, KeyError, AttributeError) as error:
         raise SystemExit(f"{path} was not written by this version's --out: {error}") from error
 
@@ -275,8 +285,8 @@ def compare_rows(rows: Sequence[Row], older: Mapping[str, Mapping[str, Score]]) 
     ]
 
 
-def fell(found: Comparison) -> bool:
-    return found.difference < -MOST_LOST
+def fell(comparison: Comparison) -> bool:
+    return comparison.difference < -MOST_LOST
 
 
 def main() -> int:
@@ -306,11 +316,11 @@ def judged(rows: Sequence[Row], older: Mapping[str, Mapping[str, Score]]) -> int
             state = "passed" if verdict.passed else "FAILED"
             print(f"{row.title}: gate {verdict.metric} {verdict.wanted:g}, {verdict.value:.4f}: {state}")
     if older:
-        found = compare_rows(rows, older)
-        show_comparisons(found)
+        comparisons = compare_rows(rows, older)
+        show_comparisons(comparisons)
         for title in sorted(older.keys() - {row.title for row in rows}):
             print(f"{title}: not measured now")
-        failed |= any(fell(one) for _, one in found)
+        failed |= any(fell(comparison) for _, comparison in comparisons)
     return FAILED if failed else 0
 
 

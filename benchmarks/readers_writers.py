@@ -67,17 +67,17 @@ def write_on(number: int, root: Path, cache: Path, until: float, results: Any) -
 
 def read_on(number: int, root: Path, cache: Path, until: float, results: Any) -> None:
     counts: Counter[str] = Counter()
-    kept = engine(cache) if number % 2 else None
+    lasting = engine(cache) if number % 2 else None
     while time.monotonic() < until:
         request = SearchRequest("steady_landmark", (str(root),), refresh=number % 3 == 0)
         try:
-            if kept is not None:
-                found = kept.search(request)
+            if lasting is not None:
+                result = lasting.search(request)
             else:
                 with engine(cache) as opened:
-                    found = opened.search(request)
+                    result = opened.search(request)
             counts["searches"] += 1
-            best = found.hits[0] if found.hits else None
+            best = result.hits[0] if result.hits else None
             if best is None or best.path != "steady.py" or best.text.strip() != STEADY.strip():
                 counts[f"reader: a wrong answer, {best}"] += 1
         except Exception as error:

@@ -103,13 +103,13 @@ def _run_indexer(kind: str, project: str, home: Path, output: Path, arguments: t
 
 
 def _go_truth(output: Path) -> Truth:
-    found: dict[Place, set[Place]] = defaultdict(set)
+    definitions_of: dict[Place, set[Place]] = defaultdict(set)
     for row in output.read_text("utf-8").splitlines():
         path, line, _, name, *defined = row.split("\t")
-        places = found[Place(path, int(line), name)]
+        places = definitions_of[Place(path, int(line), name)]
         if defined:
             places.add(Place(defined[0], int(defined[1]), name))
-    return {place: frozenset(defined) for place, defined in found.items()}
+    return {place: frozenset(defined) for place, defined in definitions_of.items()}
 
 
 def _scip_truth(index: Compiler, home: Path, prefix: str) -> Truth:
@@ -127,11 +127,11 @@ def _scip_truth(index: Compiler, home: Path, prefix: str) -> Truth:
                 defined[_known_as(occurrence.symbol, path)].add(place)
             elif _NAME.fullmatch(place.name):
                 used.append((place, _known_as(occurrence.symbol, path)))
-    found: dict[Place, set[Place]] = defaultdict(set)
+    definitions_of: dict[Place, set[Place]] = defaultdict(set)
     for place, symbol in used:
         if symbol in defined or not symbol.startswith("local "):
-            found[place] |= defined.get(symbol, set())
-    return {place: frozenset(where) for place, where in found.items()}
+            definitions_of[place] |= defined.get(symbol, set())
+    return {place: frozenset(where) for place, where in definitions_of.items()}
 
 
 def _known_as(symbol: str, path: str) -> str:
@@ -195,31 +195,31 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
         lines = index.lines(unit.facts.file_id)
         syntax = get_language(unit.facts.language).syntax
         skipped = syntax.keywords if syntax else frozenset()
-        found, possible = _found(index, path)
+        resolved, possible = _found(index, path)
         defining = {(d.start_line, d.name) for d in unit.definitions}
-        for place in {*places, *found}:
+        for place in {*places, *resolved}:
             if place.name in skipped or len(place.name) < 2 or (place.line, place.name) in defining:
                 continue
             line = lines.get(place.line, "")
             is_call = any(
                 _CALLED.match(line, match.end()) for match in re.finditer(rf"\b{re.escape(place.name)}\b", line)
             )
-            known = truth.get(place)
-            ours = found.get(place, set())
-            theirs = {symbol for at in known or () if (symbol := _at(symbols, at, place.name))}
-            theirs |= ours.intersection(_listed(at) for at in known or ())
+            expected = truth.get(place)
+            ours = resolved.get(place, set())
+            theirs = {symbol for at in expected or () if (symbol := _at(symbols, at, place.name))}
+            theirs |= ours.intersection(_listed(at) for at in expected or ())
             if ours and not ours & theirs and _is_shorthand(line, place):
-                known, theirs = None, set()
+                expected, theirs = None, set()
             for symbol in ours:
                 outcome = "right" if symbol in theirs else "wrong"
-                if known is None or (symbol.path not in covered and spoken != "go"):
+                if expected is None or (symbol.path not in covered and spoken != "go"):
                     outcome = "unjudged"
                 figures.add("resolved", is_call, outcome)
                 if outcome == "wrong":
                     figures.wrong.append(_shown(place, f"{symbol}; {sorted(map(str, theirs))}", line))
             missing = theirs - ours
             guess = possible.get(place) if not ours else None
-            if guess is not None and known is not None:
+            if guess is not None and expected is not None:
                 figures.add("syntactic", is_call, "right" if guess in theirs else "wrong")
             for _ in theirs:
                 figures.add("oracle", is_call, "edges")
@@ -236,12 +236,14 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
     """What is resolved at each place, and what the name alone means there where one definition has it."""
     unit = index.unit(path)
     assert unit is not None
-    found: dict[Place, set[SymbolId]] = defaultdict(set)
+    symbols_at: dict[Place, set[SymbolId]] = defaultdict(set)
     possible: dict[Place, SymbolId] = {}
     for use in all_references(index.uses(unit.facts.file_id)):
         place = Place(path, use.line, use.name)
         resolution = resolve(index, unit, use)
-        found[place].update(_variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols)
+        symbols_at[place].update(
+            _variant(symbol, language_family(unit.facts.language)) for symbol in resolution.symbols
+        )
         if resolution.possible and not resolution.symbols:
             defining = [index.unit(other_unit) for other_unit in index.files_defining(use.name)]
             having = {
@@ -256,7 +258,7 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
             }
             if len(having) == 1:
                 possible[place] = having.pop()
-    return {place: symbols for place, symbols in found.items() if symbols}, possible
+    return {place: symbols for place, symbols in symbols_at.items() if symbols}, possible
 
 
 Symbols = dict[tuple[str, int], dict[str, SymbolId]]
@@ -278,10 +280,10 @@ def _variant(symbol: SymbolId, spoken: str) -> SymbolId:
 
 def _at(symbols: Symbols, place: Place, written: str) -> SymbolId | None:
     """The definition at a place; its constructor stands for a class."""
-    found = symbols.get((place.path, place.line), {}).get(place.name)
-    if found is not None and place.name in _CONSTRUCTORS and written != place.name:
-        return SymbolId(found.path, found.qualified.rpartition(".")[0])
-    return found
+    symbol = symbols.get((place.path, place.line), {}).get(place.name)
+    if symbol is not None and place.name in _CONSTRUCTORS and written != place.name:
+        return SymbolId(symbol.path, symbol.qualified.rpartition(".")[0])
+    return symbol
 
 
 def _listed(place: Place) -> SymbolId | None:
@@ -290,14 +292,14 @@ def _listed(place: Place) -> SymbolId | None:
 
 
 def _symbols_by_place(index: CodeIndex, spoken: str) -> Symbols:
-    known: Symbols = defaultdict(dict)
+    symbols: Symbols = defaultdict(dict)
     for path in index.graph.files:
         unit = index.unit(path)
         for definition in unit.definitions if unit else ():
             if unit and definition.kind not in _NO_DEFINITIONS:
                 symbol = SymbolId(path, unit.without_namespace(definition.qualified))
-                known[path, definition.start_line][definition.name] = _variant(symbol, spoken)
-    return known
+                symbols[path, definition.start_line][definition.name] = _variant(symbol, spoken)
+    return symbols
 
 
 def main() -> int:

@@ -56,7 +56,7 @@ def review_neighbours(clones: Path, trees: Path) -> None:
             lay_out_worktree(clone, entry["commit"], tree)
         commit = neighbour(tree, entry["commit"])
         findings = review(clone, tree, commit)
-        kinds = Counter(one.kind for one in findings)
+        kinds = Counter(finding.kind for finding in findings)
         quiet += not set(kinds) - {"risk"}
         total += len(findings)
         print(f"{entry['name']} {commit[:9]} {dict(kinds)}", flush=True)
@@ -88,8 +88,8 @@ def main() -> None:
             options.clones / entry["mirror"] / "repo", options.trees / f"review-{entry['name']}", entry["commit"]
         )
         total += len(findings)
-        hits = [one for one in findings for kind, about in entry["shows"] if fits(one, kind, about)]
-        what = [one for one in hits if one.kind != "risk"]
+        hits = [finding for finding in findings for kind, about in entry["shows"] if fits(finding, kind, about)]
+        what = [finding for finding in hits if finding.kind != "risk"]
         shown += bool(what)
         located += bool(hits) and not what
         state = "located" if hits else "missed"
@@ -98,8 +98,8 @@ def main() -> None:
         print(
             f"{state:<7} {entry['name']} {entry['commit'][:9]} ({len(findings)} findings): {entry['wrong']}", flush=True
         )
-        for one in findings if options.verbose else what[:1] or hits[:1]:
-            print(f"          {one.kind} {one.place} {one.message[:150]}")
+        for finding in findings if options.verbose else what[:1] or hits[:1]:
+            print(f"          {finding.kind} {finding.place} {finding.message[:150]}")
     print(f"{shown} of {len(entries)} shown, {located} only located; {total / len(entries):.1f} findings a commit")
 
 

@@ -69,25 +69,25 @@ def make_indexes(cache: Path, trees: list[Path], projects: int, rounds: int) -> 
 
 
 def ask(engine: Engine, questions: Sequence[Question], paths: tuple[str, ...]) -> Asked:
-    asked = Asked([], [], [])
+    measured = Asked([], [], [])
     for question in questions:
         started, used = time.perf_counter(), time.process_time()
         hits = search(engine, question.text, paths)
-        asked.wall.append(1000 * (time.perf_counter() - started))
-        asked.cpu.append(1000 * (time.process_time() - used))
-        asked.found.append(list(dict.fromkeys((hit.root, hit.path) for hit in hits)))
-    return asked
+        measured.wall.append(1000 * (time.perf_counter() - started))
+        measured.cpu.append(1000 * (time.process_time() - used))
+        measured.found.append(list(dict.fromkeys((hit.root, hit.path) for hit in hits)))
+    return measured
 
 
 def search(engine: Engine, text: str, paths: tuple[str, ...]) -> Sequence[Hit]:
     return engine.search(SearchRequest(text, paths, all_projects=not paths, limit=LIMIT, refresh=False)).hits
 
 
-def show_times(name: str, questions: Sequence[Question], asked: Asked) -> None:
+def show_times(name: str, questions: Sequence[Question], measured: Asked) -> None:
     for kind in dict.fromkeys(question.kind for question in questions):
         positions = [at for at, question in enumerate(questions) if question.kind == kind]
         figures = []
-        for label, times in (("wall", asked.wall), ("processor", asked.cpu)):
+        for label, times in (("wall", measured.wall), ("processor", measured.cpu)):
             some = [times[at] for at in positions]
             cuts = statistics.quantiles(some, n=20)
             figures.append(f"{label} p50 {statistics.median(some):.1f}, p95 {cuts[18]:.1f} ms")
@@ -133,9 +133,9 @@ def show_steps(engine: Engine, questions: Sequence[Question], paths: tuple[str, 
     for kind in dict.fromkeys(question.kind for question in questions):
         of_kind = [question for question in questions if question.kind == kind]
         with Steps() as steps:
-            asked = ask(engine, of_kind, paths)
-        print(f"{kind}: {statistics.fmean(asked.cpu):.1f} ms on average, asked again")
-        steps.show(statistics.fmean(asked.cpu), most)
+            measured = ask(engine, of_kind, paths)
+        print(f"{kind}: {statistics.fmean(measured.cpu):.1f} ms on average, asked again")
+        steps.show(statistics.fmean(measured.cpu), most)
 
 
 def read_questions(path: Path, names: set[str], most: int) -> list[Question]:

@@ -48,8 +48,8 @@ def serve_codeinfo() -> None:
                 continue
             request = SearchRequest(query=json.loads(line), paths=(tree,), limit=LIMIT, refresh=False)
             started = time.perf_counter()
-            found = engine.search(request)
-            print(time.perf_counter() - started, len(found.hits), flush=True)
+            result = engine.search(request)
+            print(time.perf_counter() - started, len(result.hits), flush=True)
 
 
 def serve_semble(model: str) -> None:
@@ -64,21 +64,21 @@ def serve_semble(model: str) -> None:
             continue
         query = json.loads(line)
         started = time.perf_counter()
-        found = index.search(query, top_k=LIMIT, alpha=0.0)  # its ranking without vectors, which is its quickest
-        print(time.perf_counter() - started, len(found), flush=True)
+        results = index.search(query, top_k=LIMIT, alpha=0.0)  # its ranking without vectors, which is its quickest
+        print(time.perf_counter() - started, len(results), flush=True)
 
 
 def race(
     questions: dict[str, list[str]], folders: dict[str, Path], contestants: dict[str, Contestant]
 ) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {name: [] for name in contestants}
-    for turn, (repo, asked) in enumerate(questions.items()):
+    for turn, (repo, texts) in enumerate(questions.items()):
         for contestant in contestants.values():
             contestant.say(str(folders[repo]))
         for name in sorted(contestants, reverse=bool(turn % 2)):
-            times[name] += [1000 * float(contestants[name].say(json.dumps(query)).split()[0]) for query in asked]
-        medians = "   ".join(f"{name} {statistics.median(times[name][-len(asked) :]):6.2f} ms" for name in times)
-        print(f"{repo:20} {len(asked):3} questions   {medians}", flush=True)
+            times[name] += [1000 * float(contestants[name].say(json.dumps(query)).split()[0]) for query in texts]
+        medians = "   ".join(f"{name} {statistics.median(times[name][-len(texts) :]):6.2f} ms" for name in times)
+        print(f"{repo:20} {len(texts):3} questions   {medians}", flush=True)
     return times
 
 
@@ -110,9 +110,9 @@ def main() -> int:
 
 
 def print_table(times: dict[str, list[float]]) -> int:
-    for name, found in times.items():
-        cuts = statistics.quantiles(found, n=20)
-        print(f"{name}: p50 {statistics.median(found):.2f} ms, p95 {cuts[18]:.2f} ms, {len(found)} questions")
+    for name, durations in times.items():
+        cuts = statistics.quantiles(durations, n=20)
+        print(f"{name}: p50 {statistics.median(durations):.2f} ms, p95 {cuts[18]:.2f} ms, {len(durations)} questions")
     if "semble" not in times:
         return 0
     ratio = statistics.median(times["codeinfo"]) / statistics.median(times["semble"])

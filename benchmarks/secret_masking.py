@@ -62,7 +62,7 @@ def texts(root: Path) -> Iterator[tuple[str, str]]:
 def examine(root: Path) -> Tree:
     lines = chars = 0
     seconds = 0.0
-    found: list[Found] = []
+    masked_parts: list[Found] = []
     for path, text in texts(root):
         lines += text.count("\n") + 1
         chars += len(text)
@@ -70,8 +70,8 @@ def examine(root: Path) -> Tree:
         masked, count = mask(text)
         seconds += time.perf_counter() - started
         if count:
-            found.extend(differences(path, text, masked))
-    return Tree(root.name, lines, chars, seconds, tuple(found))
+            masked_parts.extend(differences(path, text, masked))
+    return Tree(root.name, lines, chars, seconds, tuple(masked_parts))
 
 
 def differences(path: str, text: str, masked: str) -> Iterator[Found]:
@@ -110,12 +110,12 @@ def main() -> int:
 
 def report(trees: list[Tree], real: set[str]) -> int:
     lines, chars = sum(tree.lines for tree in trees), sum(tree.chars for tree in trees)
-    found = [item for tree in trees for item in tree.found]
-    false = [item for item in found if item.digest not in real]
+    masked_parts = [item for tree in trees for item in tree.found]
+    false = [item for item in masked_parts if item.digest not in real]
     seconds = sum(tree.seconds for tree in trees)
     print(f"{len(trees)} trees, {lines:,} lines, {seconds / chars * 1e9:.1f} ms for a million characters")
-    print(f"masked: {len(found)}, of them reviewed and real: {len(found) - len(false)}")
-    print(", ".join(f"{kind} {count}" for kind, count in Counter(item.kind for item in found).most_common()))
+    print(f"masked: {len(masked_parts)}, of them reviewed and real: {len(masked_parts) - len(false)}")
+    print(", ".join(f"{kind} {count}" for kind, count in Counter(item.kind for item in masked_parts).most_common()))
     figure = len(false) / lines * 10_000
     print(f"in 10,000 lines: {figure:.2f} (at most {MOST_IN_10_000_LINES:g})")
     return 1 if figure > MOST_IN_10_000_LINES else 0

@@ -22,15 +22,15 @@ QUERY = "how is a request handled"
 
 def processes(mark: str) -> list[int]:
     """Those whose environment has a variable of this run."""
-    found = []
+    ids = []
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal() and int(folder.name) != os.getpid():
             try:
                 if mark.encode() in (folder / "environ").read_bytes():
-                    found.append(int(folder.name))
+                    ids.append(int(folder.name))
             except OSError:
                 continue
-    return found
+    return ids
 
 
 def measure(folders: list[Path], clients: int, idle_s: float, shared: bool) -> None:

@@ -95,7 +95,7 @@ def main() -> int:
     arguments.add_argument("trees", type=Path, help="a folder with the repositories")
     trees = [tree for name in QUESTIONS if (tree := arguments.parse_args().trees / name).is_dir()]
     foreign = [" ".join(question.split()) + "?" for question in FOREIGN.split(";")]
-    asked = right = first = refused = answered = 0
+    count = right = first = refused = answered = 0
     with tempfile.TemporaryDirectory() as home:
         for tree in trees:
             env = {"CODEINFO_HOME": home, "HOME": home}
@@ -105,7 +105,7 @@ def main() -> int:
                     quotes = re.split(r"\n\n(?=\[\d+\] )", answer.text)[1:]
                     stated = [place for place, text in enumerate(quotes) if re.search(files, text.split("\n")[0])]
                     stated = [place for place in stated if re.search(words, quotes[place])]
-                    asked, right = asked + 1, right + bool(stated)
+                    count, right = count + 1, right + bool(stated)
                     first, refused = first + (0 in stated), refused + (answer.status == "abstained")
                     if not stated:
                         print(f"{tree.name}: {question}  {answer.status}")
@@ -114,7 +114,7 @@ def main() -> int:
                     answered += answer.status == "ok"
                     if answer.status == "ok":
                         print(f"{tree.name}, foreign: {question}  {answer.citations[0].path}")
-    print(f"{asked} questions: {right} right, {first} of them first, {refused} refused")
+    print(f"{count} questions: {right} right, {first} of them first, {refused} refused")
     print(f"{len(foreign) * len(trees)} foreign: {answered} answered")
     return 0
 

@@ -34,8 +34,8 @@ ASKED_RANKS = (15, 1500)  # of words in queries: in 50 % down to 1 % of the chun
 def words() -> list[str]:
     """Words of real code, the most frequent first."""
     tensors, _ = read_safetensors(MODEL)
-    known = tensors["vocabulary"].tobytes().decode().split("\n")
-    return [word for word in known if word.isalpha() and word.isascii() and 3 <= len(word) <= 12][:VOCABULARY]
+    vocabulary = tensors["vocabulary"].tobytes().decode().split("\n")
+    return [word for word in vocabulary if word.isalpha() and word.isascii() and 3 <= len(word) <= 12][:VOCABULARY]
 
 
 def write_tree(root: Path, files: int, chunks_per_file: int, seed: int = 1) -> None:
@@ -49,11 +49,11 @@ def write_tree(root: Path, files: int, chunks_per_file: int, seed: int = 1) -> N
         folder.mkdir(parents=True, exist_ok=True)
         bodies = []
         for part in range(chunks_per_file):
-            own = [
+            names_here = [
                 f"{next(drawn)}_{next(drawn)}" if chance.random() < COMPOUND else next(drawn)
                 for _ in range(IDENTIFIERS_PER_CHUNK)
             ]
-            bodies.append(_function(f"{own[0]}_{at}_{part}", own[1:]))
+            bodies.append(_function(f"{names_here[0]}_{at}_{part}", names_here[1:]))
         (folder / f"{next(drawn)}_{at}.py").write_text("\n\n".join(bodies))
 
 
@@ -65,10 +65,10 @@ def _function(name: str, body: list[str]) -> str:
 def queries(count: int, seed: int = 2) -> list[str]:
     """Names and questions in turn."""
     chance = random.Random(seed)
-    asked = words()[slice(*ASKED_RANKS)]
+    frequent = words()[slice(*ASKED_RANKS)]
     ranks = [1 / (rank + 1) for rank in range(*ASKED_RANKS)]  # even over orders of magnitude
-    names = ["_".join(chance.choices(asked, ranks, k=2)) for _ in range(count)]
-    questions = [f"where does the {' '.join(chance.choices(asked, ranks, k=4))} happen" for _ in range(count)]
+    names = ["_".join(chance.choices(frequent, ranks, k=2)) for _ in range(count)]
+    questions = [f"where does the {' '.join(chance.choices(frequent, ranks, k=4))} happen" for _ in range(count)]
     return [name if at % 2 else question for at, (name, question) in enumerate(zip(names, questions, strict=True))]
 
 

@@ -55,7 +55,7 @@ def main() -> int:
         "folder": engine_of(options.cache / "folder", options.store),
         "server": engine_of(options.cache / "server", options.store),
     }
-    unlike = asked = 0
+    unlike = count = 0
     times: dict[str, list[float]] = {name: [] for name in engines}
     for repo in options.repos or dict.fromkeys(query.repo for query in dataset.queries):
         queries = [query for query in dataset.queries if query.repo == repo]
@@ -72,19 +72,19 @@ def main() -> int:
         for name in ("alone", "folder"):
             ask(engines[name], places[name], repo)
         for query in queries:
-            found = {}
+            results = {}
             for name, engine in engines.items():
-                found[name], took_ms = ask(engine, places[name], query.text)
+                results[name], took_ms = ask(engine, places[name], query.text)
                 times[name].append(took_ms)
-            asked += 1
-            if len(set(found.values())) != 1:
+            count += 1
+            if len(set(results.values())) != 1:
                 unlike += 1
                 print(f"{repo}: {query.text!r} differs", flush=True)
     for engine in engines.values():
         engine.close()
     for name, taken in times.items():
         print(f"{name:8} p50 {statistics.median(taken):.1f} ms, p95 {statistics.quantiles(taken, n=20)[-1]:.1f} ms")
-    print(f"{asked} questions, {unlike} with other results")
+    print(f"{count} questions, {unlike} with other results")
     return 3 if unlike else 0
 
 

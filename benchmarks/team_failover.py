@@ -24,19 +24,22 @@ def main() -> int:
     logging.getLogger("psycopg.pool").setLevel(logging.ERROR)
     outcomes = []
     for number in range(1, runs + 1):
-        found = fail_over_under_load()
-        outcomes.append(found)
+        outcome = fail_over_under_load()
+        outcomes.append(outcome)
         print(
-            f"run {number}: {found.writes} writes acknowledged, {len(found.lost)} lost; {found.searches} searches, "
-            f"{found.failed_searches} failed; first search after {found.silence_s:.2f} s, first write after "
-            f"{found.resumed_s:.2f} s, promoted after {found.promoted_s:.2f} s {' '.join(found.errors)}",
+            f"run {number}: {outcome.writes} writes acknowledged, {len(outcome.lost)} lost; "
+            f"{outcome.searches} searches, {outcome.failed_searches} failed; "
+            f"first search after {outcome.silence_s:.2f} s, first write after "
+            f"{outcome.resumed_s:.2f} s, promoted after {outcome.promoted_s:.2f} s {' '.join(outcome.errors)}",
             flush=True,
         )
     for name in ("silence_s", "resumed_s", "promoted_s"):
-        values = sorted(getattr(one, name) for one in outcomes)
+        values = sorted(getattr(outcome, name) for outcome in outcomes)
         print(f"{name}: median {statistics.median(values):.2f} s, worst {values[-1]:.2f} s")
-    lost, wrong = sum(len(one.lost) for one in outcomes), sum(len(one.errors) for one in outcomes)
-    print(f"{runs} runs: {sum(one.writes for one in outcomes)} writes acknowledged, {lost} lost, {wrong} errors")
+    lost, wrong = sum(len(outcome.lost) for outcome in outcomes), sum(len(outcome.errors) for outcome in outcomes)
+    print(
+        f"{runs} runs: {sum(outcome.writes for outcome in outcomes)} writes acknowledged, {lost} lost, {wrong} errors"
+    )
     return 1 if lost or wrong else 0
 
 

@@ -45,7 +45,7 @@ def database_bytes(url: str) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folders", nargs="+")
-    folders = [str(Path(one).resolve()) for one in parser.parse_args().folders]
+    folders = [str(Path(folder).resolve()) for folder in parser.parse_args().folders]
     url = new_database()
     with tempfile.TemporaryDirectory() as place:
         flags = {"store.url": url, "paths.cache_dir": f"{place}/one", "paths.data_dir": f"{place}/data"}

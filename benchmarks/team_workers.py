@@ -109,9 +109,9 @@ def first(place: Path, source: Path, most: int, runs: int) -> None:
                 print(f"{count} workers: {run.files} files, {wall:.1f} s wall, {figures[count][-1][1]:.1f} s CPU")
                 machines[0].close()
                 shutil.rmtree(machines[0].home)
-    for count, found in figures.items():
-        wall, cpu = (statistics.median(column) for column in zip(*found, strict=True))
-        print(f"{count} workers, median of {len(found)}: {wall:.1f} s wall, {cpu:.1f} s CPU")
+    for count, durations in figures.items():
+        wall, cpu = (statistics.median(column) for column in zip(*durations, strict=True))
+        print(f"{count} workers, median of {len(durations)}: {wall:.1f} s wall, {cpu:.1f} s CPU")
 
 
 def push(place: Path, sources: list[Path], pushes: int) -> None:
@@ -223,13 +223,13 @@ def check_runs(team: Team) -> tuple[int, int, int]:
 
 
 def servers(place: Path, moments: int, seed: int) -> None:
-    found = kill_servers(new_database(), place / "site", moments, seed)
+    outcome = kill_servers(new_database(), place / "site", moments, seed)
     print(
-        f"{found.kills} kills, {found.startups} of them while the server started; hit: {dict(found.in_flight)};"
-        f" acknowledged: {dict(found.done)}; {found.runs} index runs"
+        f"{outcome.kills} kills, {outcome.startups} of them while the server started; hit: {dict(outcome.in_flight)};"
+        f" acknowledged: {dict(outcome.done)}; {outcome.runs} index runs"
     )
-    print("\n".join(found.problems) or "nothing lost, nothing twice; the indexes equal a clean build")
-    if found.problems:
+    print("\n".join(outcome.problems) or "nothing lost, nothing twice; the indexes equal a clean build")
+    if outcome.problems:
         sys.exit(1)
 
 
@@ -242,17 +242,17 @@ def main() -> None:
     parser.add_argument("--pushes", type=int, default=20)
     parser.add_argument("--moments", type=int, default=40)
     parser.add_argument("--seed", type=int, default=1)
-    given = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="codeinfo-workers-", ignore_cleanup_errors=True) as folder:
         place = Path(folder)
-        if given.what == "first":
-            first(place, given.repositories[0].resolve(), given.most, given.runs)
-        elif given.what == "push":
-            push(place, [source.resolve() for source in given.repositories], given.pushes)
-        elif given.what == "kills":
-            kills(place, given.moments, given.seed)
+        if options.what == "first":
+            first(place, options.repositories[0].resolve(), options.most, options.runs)
+        elif options.what == "push":
+            push(place, [source.resolve() for source in options.repositories], options.pushes)
+        elif options.what == "kills":
+            kills(place, options.moments, options.seed)
         else:
-            servers(place, given.moments, given.seed)
+            servers(place, options.moments, options.seed)
 
 
 if __name__ == "__main__":

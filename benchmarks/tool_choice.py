@@ -31,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     llm = make_llm(ChatEndpoint(options.base_url, options.model, None))
     shown = [describe_tool(tool) for tool in choose_tools(())]
-    tools = [ToolSpec(one["name"], one["description"], one["inputSchema"]) for one in shown]
+    tools = [ToolSpec(tool["name"], tool["description"], tool["inputSchema"]) for tool in shown]
     tasks = [json.loads(line) for line in TASKS.read_text().splitlines()]
     outcomes: Counter[tuple[str, bool]] = Counter()
     for row in tasks:

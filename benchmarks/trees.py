@@ -86,10 +86,10 @@ def lay_out_worktree(clone: Path, commit: str, folder: Path) -> int:
 
 def commit_at(clone: Path, day: str) -> str:
     """The last commit of the main branch up to and with a day, YYYY-MM-DD."""
-    found = git.run(clone, ["rev-list", "-1", "--first-parent", f"--before={day}T23:59:59Z", "HEAD"])
-    if not found.strip():
+    commit = git.run(clone, ["rev-list", "-1", "--first-parent", f"--before={day}T23:59:59Z", "HEAD"])
+    if not commit.strip():
         raise SystemExit(f"{clone} has no commit before {day}")
-    return found.decode().strip()
+    return commit.decode().strip()
 
 
 def _fresh(folder: Path) -> Path:

@@ -37,8 +37,8 @@ def main() -> None:
 
 def pins() -> list[tuple[str, str]]:
     lines = (REPOSITORY / "constraints.txt").read_text().splitlines()
-    found = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
-    return [(name.strip(), version.strip()) for name, version in found]
+    pairs = [line.split("==") for line in lines if "==" in line and not line.startswith("#")]
+    return [(name.strip(), version.strip()) for name, version in pairs]
 
 
 def canonical(name: str) -> str:
@@ -46,15 +46,15 @@ def canonical(name: str) -> str:
 
 
 def write_hashes() -> None:
-    known: dict[str, set[str]] = {canonical(name): set() for name, _ in pins()}
+    digests_of: dict[str, set[str]] = {canonical(name): set() for name, _ in pins()}
     for python in PYTHONS:
         for machine in MACHINES:
             for name, digest in wheel_hashes(python, machine):
-                known[name].add(digest)
+                digests_of[name].add(digest)
     text = "# Written by tools/dependencies.py from constraints.txt.\n"
     for name, version in pins():
-        digests = sorted(known[canonical(name)])
-        text += " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{one}" for one in digests)]) + "\n"
+        digests = sorted(digests_of[canonical(name)])
+        text += " \\\n".join([f"{name}=={version}", *(f"    --hash=sha256:{digest}" for digest in digests)]) + "\n"
     (REPOSITORY / "requirements-hashed.txt").write_text(text)
 
 
@@ -67,35 +67,35 @@ def wheel_hashes(python: str, machine: str) -> Iterator[tuple[str, str]]:
         command += [f"--abi={abi}" for abi in (f"cp{python.replace('.', '')}", "abi3", "none")]
         command += [f"--platform={linux}_{machine}" for linux in LINUX]
         subprocess.run([*command, f"--report={report}", "-r", REPOSITORY / "constraints.txt"], check=True)
-        for one in json.loads(report.read_text())["install"]:
-            yield canonical(one["metadata"]["name"]), one["download_info"]["archive_info"]["hashes"]["sha256"]
+        for item in json.loads(report.read_text())["install"]:
+            yield canonical(item["metadata"]["name"]), item["download_info"]["archive_info"]["hashes"]["sha256"]
 
 
 def write_sbom() -> None:
-    known = {canonical(name) for name, _ in pins()}
-    here = {canonical(one.name): one for one in distributions()}
-    version = here["codeinfo"].version if "codeinfo" in here else "unknown"
+    pinned = {canonical(name) for name, _ in pins()}
+    installed = {canonical(part.name): part for part in distributions()}
+    version = installed["codeinfo"].version if "codeinfo" in installed else "unknown"
     bill = {
         "bomFormat": "CycloneDX",
         "specVersion": "1.5",
         "version": 1,
         "metadata": {"component": {"type": "application", "name": "codeinfo", "version": version}},
-        "components": [component(here[name]) for name in sorted(known & here.keys())],
+        "components": [component(installed[name]) for name in sorted(pinned & installed.keys())],
     }
     path = REPOSITORY / "build" / "sbom.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(json.dumps(bill, indent=2) + "\n")
-    missing = ", ".join(sorted(known - here.keys())) or "none"
-    print(f"{len(known & here.keys())} parts in {path}; not installed here: {missing}")
+    missing = ", ".join(sorted(pinned - installed.keys())) or "none"
+    print(f"{len(pinned & installed.keys())} parts in {path}; not installed here: {missing}")
 
 
-def component(one: Distribution) -> dict[str, object]:
-    licence = next((one.metadata[key] for key in ("License-Expression", "License") if key in one.metadata), "")
+def component(part: Distribution) -> dict[str, object]:
+    licence = next((part.metadata[key] for key in ("License-Expression", "License") if key in part.metadata), "")
     return {
         "type": "library",
-        "name": one.name,
-        "version": one.version,
-        "purl": f"pkg:pypi/{canonical(one.name)}@{one.version}",
+        "name": part.name,
+        "version": part.version,
+        "purl": f"pkg:pypi/{canonical(part.name)}@{part.version}",
         **({"licenses": [{"license": {"name": licence.splitlines()[0][:100]}}]} if licence.strip() else {}),
     }
 

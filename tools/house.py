@@ -30,28 +30,31 @@ IDIOMS = ("Struct", "NamedTuple", "dataclass", "frozen", "Enum", "StrEnum")
 
 def modules_of(source: Path) -> dict[str, ast.Module]:
     parts = {path: path.relative_to(source).with_suffix("").parts for path in sorted(source.rglob("*.py"))}
-    names = {path: ".".join(one[:-1] if one[-1] == "__init__" else one) for path, one in parts.items()}
+    names = {
+        path: ".".join(folders if name == "__init__" else (*folders, name)) for path, (*folders, name) in parts.items()
+    }
     return {name: ast.parse(path.read_text()) for path, name in names.items()}
 
 
 def imported(tree: ast.Module) -> set[str]:
     """Every module that is named, in functions and for type checkers too."""
-    found = set()
+    names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return names
 
 
 def cycles(needs: dict[str, set[str]]) -> int:
     """Modules that import themselves by way of others."""
     # A package is named to reach a module in it.
     left = {
-        name: {one for one in own if not any(more.startswith(f"{one}.") for more in own)} for name, own in needs.items()
+        name: {module for module in needed if not any(more.startswith(f"{module}.") for more in needed)}
+        for name, needed in needs.items()
     }
-    while free := [name for name, own in left.items() if not own & left.keys()]:
+    while free := [name for name, needed in left.items() if not needed & left.keys()]:
         for name in free:
             del left[name]
     return len(left)
@@ -61,9 +64,10 @@ def uses(trees: Iterable[ast.Module], names: tuple[str, ...], *, bare: bool = Fa
     """Calls of these names and, with `bare`, other mentions: a decorator, a base class."""
     nodes = [node for tree in trees for node in ast.walk(tree)]
     called = [node.func for node in nodes if isinstance(node, ast.Call)]
-    given = [one for node in nodes for one in (*getattr(node, "decorator_list", ()), *getattr(node, "bases", ()))]
-    wanted = called + given if bare else called
-    return sum(getattr(node, "id", getattr(node, "attr", "")) in names for node in wanted)
+    if bare:
+        for node in nodes:
+            called += (*getattr(node, "decorator_list", ()), *getattr(node, "bases", ()))
+    return sum(getattr(node, "id", getattr(node, "attr", "")) in names for node in called)
 
 
 def naming(trees: Iterable[ast.Module], text: str) -> int:
@@ -74,7 +78,7 @@ def naming(trees: Iterable[ast.Module], text: str) -> int:
 def written(folder: Path) -> dict[str, object]:
     trees = modules_of(folder / "src")
     needs = {name: (imported(tree) & trees.keys()) - {name} for name, tree in trees.items()}
-    importers = [sum(name in own for own in needs.values()) for name in trees]
+    importers = [sum(name in needed for needed in needs.values()) for name in trees]
     lines = sum(len(path.read_text().splitlines()) for path in (folder / "src").rglob("*.py"))
     idioms = {name: uses(trees.values(), (name,), bare=True) for name in IDIOMS}
     return {
@@ -106,8 +110,8 @@ def followed(ask: Callable[[], object]) -> str:
         if match[1] == "search/line.py" and frame.f_code.co_name == "search" and not way:
             above: FrameType | None = frame
             while above is not None:
-                if found := re.search(r"src/codeinfo/(.+\.py)$", above.f_code.co_filename):
-                    way.append(found[1])
+                if caller := re.search(r"src/codeinfo/(.+\.py)$", above.f_code.co_filename):
+                    way.append(caller[1])
                 above = above.f_back
 
     threading.setprofile(look)
@@ -142,18 +146,18 @@ def queries() -> dict[str, str]:
         config = Config.load(folders, project)
         with contextlib.redirect_stdout(io.StringIO()):
             cli.run(["index", str(project), *flags])
-            found = {"command line": followed(lambda: cli.run(["search", "total", str(project), *flags]))}
+            ways = {"command line": followed(lambda: cli.run(["search", "total", str(project), *flags]))}
         (tool,) = choose_tools(["search_codebase"])
         service = make_service(config, [tool])
-        asked = {"name": tool.name, "arguments": {"query": "total", "project": str(project)}}
-        exchange = Exchange(Message("2.0", 1, "tools/call", asked), is_stateless=False, notify=lambda message: None)
-        found["MCP"] = followed(lambda: asyncio.run(service.call_tool(exchange)))
+        arguments = {"name": tool.name, "arguments": {"query": "total", "project": str(project)}}
+        exchange = Exchange(Message("2.0", 1, "tools/call", arguments), is_stateless=False, notify=lambda message: None)
+        ways["MCP"] = followed(lambda: asyncio.run(service.call_tool(exchange)))
         service.lease.close()
         app = make_app(make_state(config, (project,)), Access(frozenset({"testserver"}), "x" * 32))
         with TestClient(app) as web:
-            asked = {"query": "total", "paths": [str(project)]}
-            found["HTTP"] = followed(lambda: web.post("/api/v1/search", json=asked).raise_for_status())
-    return found
+            arguments = {"query": "total", "paths": [str(project)]}
+            ways["HTTP"] = followed(lambda: web.post("/api/v1/search", json=arguments).raise_for_status())
+    return ways
 
 
 def main() -> None:

@@ -140,8 +140,8 @@ def built(folder: Path) -> dict[str, str]:
 
 def release_notes(released: str) -> str:
     text = (REPOSITORY / "CHANGELOG.md").read_text()
-    found = re.search(rf"^## \[{re.escape(released)}\].*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
-    return found[1].strip() + "\n" if found else ""
+    match = re.search(rf"^## \[{re.escape(released)}\].*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    return match[1].strip() + "\n" if match else ""
 
 
 def git(*arguments: str) -> str:

@@ -71,13 +71,13 @@ def members(filename: str, data: bytes) -> Iterator[tuple[str, bytes]]:
                     yield path, opened.read()
 
 
-def pick(found: list[Record], name: str) -> list[Record]:
+def pick(records: list[Record], name: str) -> list[Record]:
     """A spread over the package: documented records first, plentiful languages capped."""
     cap = PER_LARGE_PACKAGE if name in LARGE else PER_PACKAGE
     rng = random.Random(f"{SEED}{name}")
-    rng.shuffle(found)
-    documented = [r for r in found if r.doc]
-    bare = [r for r in found if not r.doc]
+    rng.shuffle(records)
+    documented = [r for r in records if r.doc]
+    bare = [r for r in records if not r.doc]
     taken: Counter[str] = Counter()
     out: list[Record] = []
     seen: set[str] = set()
@@ -92,7 +92,7 @@ def pick(found: list[Record], name: str) -> list[Record]:
 
 
 def extract_all(package: Package) -> list[Record]:
-    found: list[Record] = []
+    read: list[Record] = []
     budget = 60_000_000 if package.name in LARGE else 6_000_000
     signal.alarm(60 if package.name in LARGE else 15)  # no single package may hold up the rest
     try:
@@ -104,18 +104,18 @@ def extract_all(package: Package) -> list[Record]:
             budget -= len(content)
             if budget < 0:
                 break
-            found.extend(records(path, content.decode("utf-8", "replace")))
+            read.extend(records(path, content.decode("utf-8", "replace")))
     except (tarfile.TarError, lzma.LZMAError, zipfile.BadZipFile, EOFError, OSError):
         pass
     finally:
         signal.alarm(0)
-    return pick(found, package.name)
+    return pick(read, package.name)
 
 
 # The loop -------------------------------------------------------------------------------------------------------------
 
 
-def run(kind: str, jobs: Iterable[Any], one: Callable[[Any], Package | None], out: Path, minutes: float) -> None:
+def run(kind: str, jobs: Iterable[Any], download: Callable[[Any], Package | None], out: Path, minutes: float) -> None:
     """Downloads overlap, extraction is serial: the archives never pile up."""
     stop = time.monotonic() + minutes * 60
     counts: Counter[str] = Counter()
@@ -126,10 +126,10 @@ def run(kind: str, jobs: Iterable[Any], one: Callable[[Any], Package | None], ou
         open(out / f"{kind}.tsv", "w") as table,
         ThreadPoolExecutor(24) as pool,
     ):
-        pending = [pool.submit(one, job) for job, _ in zip(iterator, range(64), strict=False)]
+        pending = [pool.submit(download, job) for job, _ in zip(iterator, range(64), strict=False)]
         while pending and time.monotonic() < stop:
             future = pending.pop(0)
-            pending += [pool.submit(one, job) for job, _ in zip(iterator, range(1), strict=False)]
+            pending += [pool.submit(download, job) for job, _ in zip(iterator, range(1), strict=False)]
             try:
                 package = future.result()
             except Exception as problem:  # one broken package must not end the run
@@ -139,14 +139,14 @@ def run(kind: str, jobs: Iterable[Any], one: Callable[[Any], Package | None], ou
             if package is None or counts["=" + package.name]:
                 continue
             counts["=" + package.name] += 1
-            found = extract_all(package)
-            for r in found:
+            read = extract_all(package)
+            for r in read:
                 counts[r.lang] += 1
                 sink.write(json.dumps({"pkg": f"{kind}:{package.name}", **asdict(r)}) + "\n")
-            if found:
+            if read:
                 counts["packages"] += 1
                 licence = package.licence.replace("\n", " ")
-                print(package.name, package.version, licence, kind, len(found), sep="\t", file=table, flush=True)
+                print(package.name, package.version, licence, kind, len(read), sep="\t", file=table, flush=True)
         for future in pending:
             future.cancel()
     print(kind, {k: n for k, n in counts.items() if k[0] != "="}, flush=True)
@@ -164,8 +164,8 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=35)
     parser.add_argument("--only", nargs="*", help="PyPI, npm, source: package names; binary: kinds of packages")
     args = parser.parse_args()
-    jobs, one = work(args.kind, args.only)
-    run(args.kind, jobs, one, args.out, args.minutes)
+    jobs, download = work(args.kind, args.only)
+    run(args.kind, jobs, download, args.out, args.minutes)
 
 
 def work(kind: str, only: list[str] | None) -> tuple[list[Any], Callable[[Any], Package | None]]:
@@ -183,8 +183,8 @@ def work(kind: str, only: list[str] | None) -> tuple[list[Any], Callable[[Any], 
         queue = [p for p in registries.source_queue() if not only or p["Package"] in only]
     else:
         queue = registries.binary_queue(only or registries.BINARY_KINDS)
-    wanted = [p for p in queue if not excluded(p["Package"], p.get("Homepage", "") + " ")]
-    return wanted, registries.source_package if kind == "source" else registries.binary_package
+    packages = [p for p in queue if not excluded(p["Package"], p.get("Homepage", "") + " ")]
+    return packages, registries.source_package if kind == "source" else registries.binary_package
 
 
 if __name__ == "__main__":

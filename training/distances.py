@@ -27,7 +27,7 @@ SEED = 20
 
 def distances(repos: list[Repo], table: Table) -> dict[str, Floats]:
     rng = np.random.default_rng(SEED)
-    found: dict[str, list[float]] = {"right": [], "wrong in the first 20": [], "clearly wrong": []}
+    values_of: dict[str, list[float]] = {"right": [], "wrong in the first 20": [], "clearly wrong": []}
     for repo in repos:
         content = table.documents(repo.texts)
         paths = path_vectors(repo, table)
@@ -40,12 +40,12 @@ def distances(repos: list[Repo], table: Table) -> dict[str, Floats]:
             nearest = best_per_file(repo, cosines)
             for file in np.argsort(-best_per_file(repo, joint), kind="stable")[:TOP]:
                 kind = "right" if repo.paths[file] in targets else "wrong in the first 20"
-                found[kind].append(2 - 2 * float(nearest[file]))
+                values_of[kind].append(2 - 2 * float(nearest[file]))
             others = [
                 i for i in rng.integers(len(cosines), size=DRAWN) if repo.paths[repo.chunk_file[i]] not in targets
             ]
-            found["clearly wrong"] += [2 - 2 * float(cosines[i]) for i in others]
-    return {kind: np.sort(np.array(values, np.float32)) for kind, values in found.items()}
+            values_of["clearly wrong"] += [2 - 2 * float(cosines[i]) for i in others]
+    return {kind: np.sort(np.array(values, np.float32)) for kind, values in values_of.items()}
 
 
 def at_most(values: Floats, distance: float) -> float:
@@ -55,7 +55,7 @@ def at_most(values: Floats, distance: float) -> float:
 COLOURS = {"right": "#1a7f37", "wrong in the first 20": "#bf8700", "clearly wrong": "#cf222e"}
 
 
-def draw(found: dict[str, Floats], border: float) -> str:
+def draw(values_of: dict[str, Floats], border: float) -> str:
     """Cumulative shares over the raw distance, the border as a dashed line."""
     width, height, left, bottom = 720, 360, 56, 44
     low, high = 0.4, 2.4
@@ -75,7 +75,7 @@ def draw(found: dict[str, Floats], border: float) -> str:
     for share in (0, 0.25, 0.5, 0.75, 1):
         out.append(f'<text x="{left - 8}" y="{y(share) + 4:.0f}" text-anchor="end">{share:.0%}</text>')
         out.append(f'<line x1="{left}" y1="{y(share):.0f}" x2="{width - 16}" y2="{y(share):.0f}" stroke="#ddd"/>')
-    for row, (kind, values) in enumerate(found.items()):
+    for row, (kind, values) in enumerate(values_of.items()):
         points = " ".join(f"{x(d):.1f},{y(at_most(values, d)):.1f}" for d in np.linspace(low, high, 161))
         out.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[kind]}" stroke-width="2"/>')
         out.append(f'<text x="{left + 12}" y="{36 + 18 * row}" fill="{COLOURS[kind]}">{kind} ({len(values):,})</text>')
@@ -96,14 +96,14 @@ def main() -> None:
     parser.add_argument("--svg", type=Path)
     parser.add_argument("--border", type=float, default=CUTOFF, help="distance at which the curves are read")
     args = parser.parse_args()
-    found = distances(load(args.bench, args.trees, args.cache), Table.load(args.model))
+    values_of = distances(load(args.bench, args.trees, args.cache), Table.load(args.model))
     border = args.border
-    print(f"border {border:.3f}; 98.5 % of right chunks are within {np.quantile(found['right'], 0.985):.3f}")
-    for kind, values in found.items():
+    print(f"border {border:.3f}; 98.5 % of right chunks are within {np.quantile(values_of['right'], 0.985):.3f}")
+    for kind, values in values_of.items():
         shown = " ".join(f"{q:.0%} {np.quantile(values, q):.2f}" for q in (0.02, 0.1, 0.5, 0.9, 0.98))
         print(f"{kind:24} n {len(values):6,}  kept {at_most(values, border):.3f}   {shown}")
     if args.svg:
-        args.svg.write_text(draw(found, border))
+        args.svg.write_text(draw(values_of, border))
 
 
 if __name__ == "__main__":

@@ -44,20 +44,20 @@ def load(bench: Path, trees: Path, cache: Path | None) -> list[Repo]:
     if cache and cache.exists():
         return list(pickle.loads(cache.read_bytes()))
     repos: list[Repo] = []
-    asked = defaultdict(list)
+    queries_of = defaultdict(list)
     for line in (bench / "queries.jsonl").read_text().splitlines():
         query = json.loads(line)
-        asked[query["repo"]].append(query)
+        queries_of[query["repo"]].append(query)
     for row in (bench / "repos.tsv").read_text().splitlines()[1:]:
         name, language, _, _, _, root, _ = row.split("\t")
-        repos.append(_read(name, language, trees / name, root, asked[name]))
+        repos.append(_read(name, language, trees / name, root, queries_of[name]))
         print(name, len(repos[-1].paths), len(repos[-1].texts), flush=True)
     if cache:
         cache.write_bytes(pickle.dumps(repos))
     return repos
 
 
-def _read(name: str, language: str, tree: Path, root: str, asked: list[dict[str, object]]) -> Repo:
+def _read(name: str, language: str, tree: Path, root: str, queries: list[dict[str, object]]) -> Repo:
     paths: list[str] = []
     of_file: list[int] = []
     texts: list[str] = []
@@ -69,15 +69,15 @@ def _read(name: str, language: str, tree: Path, root: str, asked: list[dict[str,
             if full.is_symlink():
                 continue
             text = full.read_text(errors="replace")
-            found = language_of_text(path, text)
-            if found is None or found.kind is not FileKind.CODE or not text.strip():
+            language_here = language_of_text(path, text)
+            if language_here is None or language_here.kind is not FileKind.CODE or not text.strip():
                 continue
-            parsed, _ = parse_file(path, text, found.name, ChunkSettings(), syntax=len(text) < 1_500_000)
+            parsed, _ = parse_file(path, text, language_here.name, ChunkSettings(), syntax=len(text) < 1_500_000)
             paths.append(path)
             for chunk in parsed.chunks:
                 of_file.append(len(paths) - 1)
                 texts.append(f"{chunk.breadcrumb}\n{chunk.text}" if chunk.breadcrumb else chunk.text)
-    return Repo(name, language, paths, np.array(of_file, np.int32), texts, asked)
+    return Repo(name, language, paths, np.array(of_file, np.int32), texts, queries)
 
 
 def path_words(path: str) -> list[str]:

@@ -135,20 +135,20 @@ def language_of(path: str) -> str | None:
 
 def clean_doc(lines: list[str]) -> str:
     """The describing part of a doc comment: up to the first tag, markup removed; '' where it says nothing useful."""
-    kept: list[str] = []
+    described: list[str] = []
     for line in lines:
         text = line.strip()
         if text.startswith(("@brief", "\\brief", "@summary", "@description", "@doc ", "@desc")):
             text = text.split(None, 1)[1] if " " in text else ""
-        elif kept and _TAG.match(text):
+        elif described and _TAG.match(text):
             break
         elif _TAG.match(text):
             continue
-        if not text and sum(map(len, kept)) > 40:
+        if not text and sum(map(len, described)) > 40:
             break
         if text and not _NOISE.match(text):
-            kept.append(text)
-    doc = " ".join(kept)
+            described.append(text)
+    doc = " ".join(described)
     if _LICENCE.search(doc):
         return ""
     for pattern, replacement in _MARKUP:
@@ -165,9 +165,9 @@ def _declared(lang: str, stripped: str) -> str | None:
     if _STATEMENT.match(stripped):
         return None
     for pattern in _ONE.get(lang, ()):
-        found = pattern.match(stripped)
-        if found:
-            return next((group for group in found.groups() if group), None)
+        match = pattern.match(stripped)
+        if match:
+            return next((group for group in match.groups() if group), None)
     return _c_function(stripped) if lang in ("c", "cpp", "java", "csharp") else None
 
 
@@ -176,8 +176,8 @@ def _c_function(stripped: str) -> str | None:
     head, bracket, _ = stripped.partition("(")
     if not bracket or len(head.split()) < 2 or not _C_HEAD.match(head):
         return None
-    found = _LAST_NAME.search(head)
-    return found[1] if found and not _STATEMENT.match(found[1]) else None
+    match = _LAST_NAME.search(head)
+    return match[1] if match and not _STATEMENT.match(match[1]) else None
 
 
 def _indent(line: str) -> int:
@@ -255,8 +255,8 @@ def _code_records(lang: str, path: str, lines: list[str]) -> Iterator[Record]:
     doc_lines: list[str] = []
     outline: list[str] = []
     head: str | None = None
-    found = i = 0
-    while i < len(lines) and found < PER_FILE:
+    count = i = 0
+    while i < len(lines) and count < PER_FILE:
         line = lines[i]
         stripped = line.strip()
         comment = _comment_at(lang, lines, i) if stripped else None
@@ -289,7 +289,7 @@ def _code_records(lang: str, path: str, lines: list[str]) -> Iterator[Record]:
         outline.append(stripped[:120])
         if len(code) > 60 and (doc or len(name) > 5):
             yield Record(lang, path, name, containers[-1][1] if containers else "", doc, code)
-            found += 1
+            count += 1
         opened = _CONTAINER.match(stripped)
         if opened:
             containers.append((depth, opened[1].split("::")[-1].split(".")[-1]))

@@ -84,10 +84,10 @@ def run_git(repo: Path, *arguments: str, stdin: str = "") -> str:
 def read_licence(repo: Path) -> str | None:
     """By the licence files at the root of the newest tree; None where they say anything that is not permissive."""
     names = run_git(repo, "ls-tree", "--name-only", "HEAD").split("\n")
-    wanted = [n for n in names if re.match(r"(UN)?LICEN[CS]E|COPYING|MIT-LICENSE", n, re.I)]
-    texts = [run_git(repo, "show", f"HEAD:{n}") for n in wanted]
-    found = [licences.from_text(text) for text in texts if text.strip() and not text.startswith("tree HEAD")]
-    return " OR ".join(sorted(set(found))) if found and all(found) else None  # type: ignore[arg-type]
+    files = [n for n in names if re.match(r"(UN)?LICEN[CS]E|COPYING|MIT-LICENSE", n, re.I)]
+    texts = [run_git(repo, "show", f"HEAD:{n}") for n in files]
+    identifiers = [licences.from_text(text) for text in texts if text.strip() and not text.startswith("tree HEAD")]
+    return " OR ".join(sorted(set(identifiers))) if identifiers and all(identifiers) else None  # type: ignore[arg-type]
 
 
 def clean_subject(text: str) -> str:
@@ -123,15 +123,15 @@ def choose(repo: Path, commits: int) -> dict[str, dict[str, object]]:
     drawn = rng.sample(sorted(messages), min(LOOKED_AT, len(messages)))
     listed = run_git(repo, "diff-tree", "--stdin", "-r", "--no-renames", "--name-status", stdin="\n".join(drawn) + "\n")
     chosen: dict[str, dict[str, object]] = {}
-    said: set[str] = set()
+    subjects: set[str] = set()
     for part in re.split(r"^(?=[0-9a-f]{40}$)", listed, flags=re.M)[1:]:
         digest, *rows = part.rstrip("\n").split("\n")
         files = [row.split("\t", 1) for row in rows if "\t" in row]
         code = [f for f in files if is_code(f[1])]
         changed = [path for status, path in code if status == "M"]
         subject, body = messages[digest]
-        if changed and len(code) <= MAX_CODE_FILES and len(files) <= MAX_FILES and subject.lower() not in said:
-            said.add(subject.lower())
+        if changed and len(code) <= MAX_CODE_FILES and len(files) <= MAX_FILES and subject.lower() not in subjects:
+            subjects.add(subject.lower())
             chosen[digest] = {"subject": subject, "body": body[:2000], "paths": changed}
         if len(chosen) == commits:
             break
@@ -176,8 +176,8 @@ def read_changes(repo: Path, chosen: dict[str, dict[str, object]]) -> Iterator[d
             for path, head, lines, first in old_sides(patch):
                 if path in mine["paths"]:  # type: ignore[operator]
                     # more than fits is cut around the first change, with what stands before it
-                    kept = lines[max(0, first - AROUND) : first + 2 * AROUND + 16]
-                    hunks.append({"path": path, "code": "\n".join([head, *(ln[:200] for ln in kept)])[:2400]})
+                    around = lines[max(0, first - AROUND) : first + 2 * AROUND + 16]
+                    hunks.append({"path": path, "code": "\n".join([head, *(ln[:200] for ln in around)])[:2400]})
             if hunks:
                 rng = random.Random(digest)
                 some_hunks = rng.sample(hunks, min(HUNKS, len(hunks)))
@@ -229,7 +229,7 @@ def collect(args: argparse.Namespace) -> None:
 def read_comments(tree: Path) -> list[extract.Record]:
     """Records of one work tree, tests and the like aside, in a fixed order, no code twice."""
     rng = random.Random(SEED)
-    found: dict[str, extract.Record] = {}
+    first_of: dict[str, extract.Record] = {}
     whole: list[str] = []
     for folder, folders, files in os.walk(tree):
         folders[:] = sorted(f for f in folders if f != ".git")
@@ -238,8 +238,8 @@ def read_comments(tree: Path) -> list[extract.Record]:
         full = tree / path
         if not full.is_symlink() and full.stat().st_size <= extract.MAX_FILE_CHARS:
             for record in extract.records(path, full.read_text(errors="replace")):
-                found.setdefault(record.code[:300], record)
-    records = sorted(found.values(), key=lambda r: not r.doc)
+                first_of.setdefault(record.code[:300], record)
+    records = sorted(first_of.values(), key=lambda r: not r.doc)
     documented = sum(1 for r in records if r.doc)
     some = rng.sample(records[:documented], min(documented, RECORDS))
     rest = records[documented:]
@@ -269,7 +269,7 @@ class Packer:
 
 
 def pack(args: argparse.Namespace) -> None:
-    known = np.load(args.avoid) if args.avoid else np.empty(0, np.uint64)
+    avoided = np.load(args.avoid) if args.avoid else np.empty(0, np.uint64)
     packer = Packer(args.model)
     repos, commit_repo, hunk_commit, record_repo, copied = [], [], [], [], 0
     for name in (row["name"] for row in read_list(HERE / "histories.tsv")):
@@ -279,7 +279,7 @@ def pack(args: argparse.Namespace) -> None:
             commits = list(map(json.loads, lines))
         for commit in commits:
             commit["hunks"] = commit["hunks"][: args.hunks]
-        share = iter(shares((numbers(h["code"]) for c in commits for h in c["hunks"]), known))
+        share = iter(shares((numbers(h["code"]) for c in commits for h in c["hunks"]), avoided))
         for commit in commits:
             hunks = [h for h in commit["hunks"] if next(share) <= COPIED_RECORD]
             copied += len(commit["hunks"]) - len(hunks)
@@ -293,7 +293,7 @@ def pack(args: argparse.Namespace) -> None:
                 hunk_commit.append(len(commit_repo))
             commit_repo.append(len(repos) - 1)
         records = read_comments(args.trees / name)
-        share = iter(shares((numbers(r.code + "\n" + r.doc) for r in records), known))
+        share = iter(shares((numbers(r.code + "\n" + r.doc) for r in records), avoided))
         for record in records:
             if next(share) > COPIED_RECORD:
                 copied += 1
@@ -320,8 +320,8 @@ def pack(args: argparse.Namespace) -> None:
 
 
 def save_shingles(args: argparse.Namespace) -> None:
-    found = [tree_shingles(tree) for tree in args.trees]
-    np.save(args.out, np.unique(np.concatenate(found)))
+    shingles_of = [tree_shingles(tree) for tree in args.trees]
+    np.save(args.out, np.unique(np.concatenate(shingles_of)))
 
 
 def main() -> None:

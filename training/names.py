@@ -21,23 +21,23 @@ def listed() -> frozenset[str]:
 def variants(name: str) -> set[str]:
     """Every reading of a package name that could be the project's: golang-github-spf13-cobra → cobra, spf13-cobra…"""
     name = name.lower()
-    found = {name, *name.lstrip("@").split("/")}
+    names = {name, *name.lstrip("@").split("/")}
     for _ in range(3):
-        found |= {_AFFIXES.sub("", n) for n in found}
-        found |= {n[3:] for n in found if n.startswith("lib")}
+        names |= {_AFFIXES.sub("", n) for n in names}
+        names |= {n[3:] for n in names if n.startswith("lib")}
     hosted = re.match(r"golang-(?:github|gitlab|gopkg|golang|k8s|google|bitbucket|uber)(?:-[a-z]+)?-(.+)", name)
     if hosted:
         parts = hosted[1].split("-")
-        found |= {"-".join(parts[i:]) for i in range(len(parts))} | {parts[0]}
+        names |= {"-".join(parts[i:]) for i in range(len(parts))} | {parts[0]}
     elif name.startswith("golang-"):
         parts = name.split("-")[1:]
-        found |= {"-".join(parts[i:]) for i in range(len(parts))}
-    return {n for n in found if n}
+        names |= {"-".join(parts[i:]) for i in range(len(parts))}
+    return {n for n in names if n}
 
 
 def excluded(name: str, repository: str) -> bool:
     """repository: any text with the project's address in it, or ''."""
-    found = variants(name)
+    names = variants(name)
     for owner, project in re.findall(r"[\w.-]+\.\w+[/:]([\w.-]+)/([\w.-]+?)(?:\.git|[/\"#?\s]|$)", repository):
-        found |= variants(project) | {owner.lower(), f"{owner}/{project}".lower()}
-    return not found.isdisjoint(listed())
+        names |= variants(project) | {owner.lower(), f"{owner}/{project}".lower()}
+    return not names.isdisjoint(listed())

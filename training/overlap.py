@@ -44,22 +44,22 @@ def shingles(ids: list[int] | NDArray[np.uint32]) -> Hashes:
 
 def tree_shingles(trees: Path) -> Hashes:
     """All shingles of the source files under `trees`, sorted."""
-    found: list[Hashes] = []
+    hashes: list[Hashes] = []
     for folder, folders, files in os.walk(trees):
         folders[:] = [f for f in folders if f != ".git"]
         for name in files:
             if os.path.splitext(name)[1].lower() in EXTENSIONS:
                 path = Path(folder, name)
                 if path.is_file() and path.stat().st_size < 1_000_000:
-                    found.append(np.unique(shingles(numbers(path.read_text(errors="replace")))))
-    return np.unique(np.concatenate(found)) if found else np.empty(0, np.uint64)
+                    hashes.append(np.unique(shingles(numbers(path.read_text(errors="replace")))))
+    return np.unique(np.concatenate(hashes)) if hashes else np.empty(0, np.uint64)
 
 
-def shares(rows: Iterable[list[int]], known: Hashes) -> NDArray[np.float32]:
+def shares(rows: Iterable[list[int]], listed: Hashes) -> NDArray[np.float32]:
     """For each row, which part of its shingles is in `known`."""
     out: list[float] = []
     for row in rows:
-        own = shingles(row)
-        at = np.minimum(np.searchsorted(known, own), max(len(known) - 1, 0))
-        out.append(float((known[at] == own).mean()) if len(own) and len(known) else 0.0)
+        hashes = shingles(row)
+        at = np.minimum(np.searchsorted(listed, hashes), max(len(listed) - 1, 0))
+        out.append(float((listed[at] == hashes).mean()) if len(hashes) and len(listed) else 0.0)
     return np.asarray(out, np.float32)

@@ -105,17 +105,17 @@ def groups(package: np.ndarray, chosen: np.ndarray, rng: np.random.Generator) ->
     order = chosen[rng.permutation(len(chosen))]
     order = order[np.argsort(package[order], kind="stable")]
     borders = np.flatnonzero(np.diff(package[order])) + 1
-    found: list[np.ndarray] = []
+    runs: list[np.ndarray] = []
     for run in np.split(order, borders):
-        found += [run[i : i + GROUP] for i in range(0, len(run), GROUP)]
-    return found
+        runs += [run[i : i + GROUP] for i in range(0, len(run), GROUP)]
+    return runs
 
 
 def batches(package: np.ndarray, chosen: np.ndarray, size: int, epochs: int, seed: int) -> Iterator[np.ndarray]:
     rng = np.random.default_rng(seed)
     for _ in range(epochs):
-        found = groups(package, chosen, rng)
-        flat = np.concatenate([found[i] for i in rng.permutation(len(found))])
+        runs = groups(package, chosen, rng)
+        flat = np.concatenate([runs[i] for i in rng.permutation(len(runs))])
         for start in range(0, len(flat) - size + 1, size):
             yield flat[start : start + size]
 

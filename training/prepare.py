@@ -51,9 +51,9 @@ def first_sentence(doc: str) -> tuple[str, str]:
 def fields(record: dict[str, str]) -> dict[str, str]:
     doc, more = first_sentence(record["doc"])
     path = PurePosixPath(record["path"])
-    kept = [part for part in path.parts[:-1] if part not in ("src", "lib", "main", "java", "com", "org", "io", ".")]
+    folders = [part for part in path.parts[:-1] if part not in ("src", "lib", "main", "java", "com", "org", "io", ".")]
     return {"doc": doc, "more": more, "name": record["name"], "container": record["container"],
-            "path": " ".join([*kept[-4:], path.stem]), "code": record["code"]}  # fmt: skip
+            "path": " ".join([*folders[-4:], path.stem]), "code": record["code"]}  # fmt: skip
 
 
 def select(records: list[dict[str, str]]) -> list[dict[str, str]]:
@@ -80,22 +80,22 @@ def select(records: list[dict[str, str]]) -> list[dict[str, str]]:
 
 def without_copies(records: list[dict[str, str]], trees: Path) -> list[dict[str, str]]:
     """Drop records that repeat benchmark text, and whole packages where many do."""
-    known = np.load(trees) if trees.suffix == ".npy" else tree_shingles(trees)
-    share = shares((numbers(r["code"] + "\n" + r["doc"]) for r in records), known)
+    listed = np.load(trees) if trees.suffix == ".npy" else tree_shingles(trees)
+    share = shares((numbers(r["code"] + "\n" + r["doc"]) for r in records), listed)
     copied: defaultdict[str, list[float]] = defaultdict(list)
     for r, part in zip(records, share, strict=True):
         copied[r["pkg"]].append(float(part))
     gone = {
         p for p, parts in copied.items() if sum(x > COPIED_RECORD for x in parts) > max(2, COPIED_PACKAGE * len(parts))
     }
-    kept = [r for r, part in zip(records, share, strict=True) if part <= COPIED_RECORD and r["pkg"] not in gone]
+    distinct = [r for r, part in zip(records, share, strict=True) if part <= COPIED_RECORD and r["pkg"] not in gone]
     with open(HERE / "excluded.tsv", "a") as report:
         for package in sorted(gone):
             print(package, "repeats text of the benchmark", sep="\t", file=report)
         single = sum(part > COPIED_RECORD and r["pkg"] not in gone for r, part in zip(records, share, strict=True))
         print(f"# {single} further records repeat text of the benchmark", file=report)
-    print(f"{len(known):,} shingles; {len(gone)} packages and {single} records dropped as copies")
-    return kept
+    print(f"{len(listed):,} shingles; {len(gone)} packages and {single} records dropped as copies")
+    return distinct
 
 
 def pack(records: list[dict[str, str]], out: Path) -> None:
@@ -114,9 +114,9 @@ def pack(records: list[dict[str, str]], out: Path) -> None:
     index = {w: i for i, w in enumerate(vocabulary)}
     arrays: dict[str, np.ndarray] = {}
     for key in FIELDS:
-        kept = [[index[w] for w in row[key] if w in index] for row in rows]
-        arrays[key] = np.fromiter((i for row in kept for i in row), np.uint16)
-        arrays[key + "_n"] = np.fromiter(map(len, kept), np.uint8)
+        ids = [[index[w] for w in row[key] if w in index] for row in rows]
+        arrays[key] = np.fromiter((i for row in ids for i in row), np.uint16)
+        arrays[key + "_n"] = np.fromiter(map(len, ids), np.uint8)
     languages = sorted({r["lang"] for r in records})
     arrays["package"] = np.array([packages[r["pkg"]] for r in records], np.uint16)
     arrays["language"] = np.array([languages.index(r["lang"]) for r in records], np.uint8)

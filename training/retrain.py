@@ -207,29 +207,29 @@ def join(model: students.Student, source: Source, rows: Tensor, path: bool) -> T
 @torch.no_grad()
 def judge(model: students.Student, source: Source, aside: np.ndarray, device: str) -> float:
     """Reciprocal rank of the changed file among all of its repository, or of a record; repositories held aside."""
-    found: list[float] = []
+    ranks: list[float] = []
     for repo in aside:
         if isinstance(source, Commits):
-            asked = np.flatnonzero(source.repo == repo)[:400]
+            chosen = np.flatnonzero(source.repo == repo)[:400]
             rows = np.flatnonzero(np.repeat(source.repo, source.number) == repo)
-            right = source.path[rows][None] == source.path[source.first[asked]][:, None]
+            right = source.path[rows][None] == source.path[source.first[chosen]][:, None]
         else:
-            asked = rows = np.flatnonzero(source.repo == repo)[:1000]
+            chosen = rows = np.flatnonzero(source.repo == repo)[:1000]
             right = np.eye(len(rows), dtype=bool)
-        if not len(asked):
+        if not len(chosen):
             continue
         d = join(model, source, torch.from_numpy(rows).to(device), True)
         for variant in (0, 1) if isinstance(source, Commits) else (0, 4):
-            q = model.bag(source.queries[variant].take(torch.from_numpy(asked).to(device)), query=True)
+            q = model.bag(source.queries[variant].take(torch.from_numpy(chosen).to(device)), query=True)
             score, good = q @ d.T, torch.from_numpy(right).to(device)
             best = score.masked_fill(~good, -2).amax(1, keepdim=True)
             if isinstance(source, Commits):  # a file once, by its best place
                 files = torch.from_numpy(np.unique(source.path[rows], return_inverse=True)[1]).to(device)
-                score = torch.full((len(asked), int(files.max()) + 1), -2.0, device=device).scatter_reduce_(
-                    1, files[None].expand(len(asked), -1), score, "amax"
+                score = torch.full((len(chosen), int(files.max()) + 1), -2.0, device=device).scatter_reduce_(
+                    1, files[None].expand(len(chosen), -1), score, "amax"
                 )
-            found += (1 / (1 + (score > best).sum(1)).float()).tolist()
-    return float(np.mean(found))
+            ranks += (1 / (1 + (score > best).sum(1)).float()).tolist()
+    return float(np.mean(ranks))
 
 
 class Taught(Struct):
@@ -252,13 +252,13 @@ def train(
     an_epoch = int(len(chosen[0]) // settings.batch / settings.commits)
     steps = steps or settings.epochs * an_epoch
     feeds = [s.batches(c, settings.batch, 10**6, settings.seed) for s, c in zip(sources, chosen, strict=True)]
-    best, kept = -1.0, {k: v.clone() for k, v in model.state_dict().items()}
+    best, best_state = -1.0, {k: v.clone() for k, v in model.state_dict().items()}
     for step in range(steps + 1):
         if step % max(1, an_epoch) == 0 or step == steps:
             on = [judge(model, s, aside, device) for s in sources]
             say(f"{settings.name} step {step}/{steps}: held out commits {on[0]:.4f}, comments {on[1]:.4f}")
             if sum(on) > best:
-                best, kept = sum(on), {k: v.clone() for k, v in model.state_dict().items()}
+                best, best_state = sum(on), {k: v.clone() for k, v in model.state_dict().items()}
             if step == steps:
                 break
         for group in optimizer.param_groups:
@@ -268,9 +268,9 @@ def train(
         batch = next(feeds[which])
         rows = source.take(batch, rng)
         variant = int(rng.integers(len(source.queries)) if which else rng.random() < settings.body_share)
-        asked, found = torch.from_numpy(batch).to(device), torch.from_numpy(rows).to(device)
-        q = model.bag(thinned(source.queries[variant].take(asked), settings.dropped), query=True)
-        d = join(model, source, found, rng.random() < settings.path_share)
+        query_rows, hunk_rows = torch.from_numpy(batch).to(device), torch.from_numpy(rows).to(device)
+        q = model.bag(thinned(source.queries[variant].take(query_rows), settings.dropped), query=True)
+        d = join(model, source, hunk_rows, rng.random() < settings.path_share)
         scores = q @ d.T / settings.temperature
         target = torch.arange(len(rows), device=device)
         if not which:  # another place of the same file is no wrong answer
@@ -282,15 +282,16 @@ def train(
             hard = F.cross_entropy(scores, target)
             if settings.within:
                 repo = torch.from_numpy(source.repo[batch]).to(device)
-                own = scores.masked_fill(repo[:, None] != repo[None], -1e4)
-                hard = hard + settings.within * F.cross_entropy(own, target)
+                same_repo = scores.masked_fill(repo[:, None] != repo[None], -1e4)
+                hard = hard + settings.within * F.cross_entropy(same_repo, target)
             loss = loss + (1 - settings.taught) * hard
         if settings.taught and taught:
-            wanted = taught[which].queries[variant][asked].float() @ taught[which].documents[found].float().T
-            wanted = wanted / settings.temperature
+            teacher = taught[which]
+            teacher_scores = teacher.queries[variant][query_rows].float() @ teacher.documents[hunk_rows].float().T
+            teacher_scores = teacher_scores / settings.temperature
             if not which:
-                wanted = wanted.masked_fill(same, -1e4)
-            soft = F.kl_div(F.log_softmax(scores, 1), F.softmax(wanted, 1), reduction="batchmean")
+                teacher_scores = teacher_scores.masked_fill(same, -1e4)
+            soft = F.kl_div(F.log_softmax(scores, 1), F.softmax(teacher_scores, 1), reduction="batchmean")
             loss = loss + settings.taught * soft
         moved = ((model.vectors - start) ** 2).sum(1).mean() / length
         moved = moved + ((model.query_weight - start_weight) ** 2).mean()
@@ -300,7 +301,7 @@ def train(
         optimizer.step()
         if step % 200 == 0:
             say(f"{settings.name} step {step} loss {float(loss.detach()):.3f} moved {float(moved.detach()):.3f}")
-    model.load_state_dict(kept)
+    model.load_state_dict(best_state)
     return model
 
 
@@ -316,7 +317,7 @@ def teach(
         return teachers.padded(np.concatenate(rows).astype(np.int64), lengths, pieces, limit)
 
     short, long = (8, 8) if steps else (QUERY_TOKENS, DOCUMENT_TOKENS)
-    asked = [[tokens(v, long if v is s.asked[-1] else short) for v in s.asked] for s in sources]
+    tokens_of = [[tokens(v, long if v is s.asked[-1] else short) for v in s.asked] for s in sources]
     documents = [tokens(s.documents, long) for s in sources]
     say("tokens made")
     model = teachers.Teacher(folder / "base.npz").to(device)
@@ -332,8 +333,8 @@ def teach(
 
         def pair(batch: np.ndarray, step: int) -> tuple[Tensor, Tensor]:
             which = turns[step]
-            variant = int(rng.integers(len(asked[which])) if which else rng.random() < 0.4)
-            q, d = asked[which][variant][batch], documents[which][sources[which].take(batch, rng)]
+            variant = int(rng.integers(len(tokens_of[which])) if which else rng.random() < 0.4)
+            q, d = tokens_of[which][variant][batch], documents[which][sources[which].take(batch, rng)]
             return torch.from_numpy(q).to(device), torch.from_numpy(d).to(device)
 
         teachers.train(model, (next(feeds[w]) for w in turns), pair, total, TEACHER_LR, TEACHER_TEMPERATURE)
@@ -341,7 +342,7 @@ def teach(
             torch.save({k: v.half() for k, v in model.state_dict().items()}, saved)
     say("teacher trained")
     out = [Taught([teachers.encode(model, t, device) for t in q], teachers.encode(model, d, device))
-           for q, d in zip(asked, documents, strict=True)]  # fmt: skip
+           for q, d in zip(tokens_of, documents, strict=True)]  # fmt: skip
     say("teacher's vectors made")
     return out
 
@@ -363,8 +364,8 @@ def main() -> None:
     chosen = [np.flatnonzero(~np.isin(s.repo, aside)) for s in sources]
     say(f"{len(chosen[0]):,} commits, {len(chosen[1]):,} comments and names, {device}; "
         f"held aside: {' '.join(bundle.repos[i] for i in aside)}")  # fmt: skip
-    wanted = args.settings.split(",")
-    run = [s for s in SETTINGS if args.settings == "all" or s.name in wanted]
+    names = args.settings.split(",")
+    run = [s for s in SETTINGS if args.settings == "all" or s.name in names]
     taught = None
     if any(s.taught for s in run):
         taught = teach(args.bundle, bundle, sources, chosen, device, args.keep_teacher, 2 if args.tiny else None)

@@ -110,8 +110,8 @@ def distil(settings: Settings, batches, bags, targets: Targets, vectors: Tensor,
         if path:
             d = F.normalize(d + settings.path_weight * student.bag(bags["path"].take(rows)), dim=-1)
         scores = q @ d.T / settings.temperature
-        wanted = targets.queries[variant][rows].float() @ targets.documents[path, comment][rows].float().T
-        loss = F.kl_div(F.log_softmax(scores, 1), F.softmax(wanted / settings.temperature, 1), reduction="batchmean")
+        taught = targets.queries[variant][rows].float() @ targets.documents[path, comment][rows].float().T
+        loss = F.kl_div(F.log_softmax(scores, 1), F.softmax(taught / settings.temperature, 1), reduction="batchmean")
         if settings.hard:
             loss = loss + settings.hard * F.cross_entropy(scores, torch.arange(len(rows), device=device))
         optimizer.zero_grad(set_to_none=True)

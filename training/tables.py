@@ -33,8 +33,8 @@ class Table:
 
     def weighted(self, rows: Sequence[Sequence[tuple[str, float]]]) -> Floats:
         """Unit-length sums of words with weights chosen by the caller."""
-        known = self.encoder._ids
-        parts = [[(i, weight) for word, weight in row for i in known[word]] for row in rows]
+        ids_of = self.encoder._ids
+        parts = [[(i, weight) for word, weight in row for i in ids_of[word]] for row in rows]
         ids = np.fromiter((i for row in parts for i, _ in row), np.int64)
         weights = np.fromiter((weight for row in parts for _, weight in row), np.float32)
         return self.encoder._sums(ids, weights, np.fromiter(map(len, parts), np.int64, len(parts)))

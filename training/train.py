@@ -73,12 +73,12 @@ def main() -> None:
     if args.tiny:
         aside = chosen[:100]
     say(f"{n:,} records, {len(chosen):,} to train on, {device}")
-    asked = pairs.queries(corpus, SEED)
+    questions = pairs.queries(corpus, SEED)
     views = {(p, c): pairs.documents(corpus, path=p, comment=c) for p in (False, True) for c in (False, True)}
     say("queries and documents made")
 
     pieces = teachers.pieces_of(corpus.words, (args.bundle / "wordpieces.txt").read_text().split("\n"))
-    query_tokens = [teachers.padded(*flat(rows), pieces, QUERY_TOKENS) for rows in asked]
+    query_tokens = [teachers.padded(*flat(rows), pieces, QUERY_TOKENS) for rows in questions]
     document_tokens = {key: teachers.padded(*flat(rows), pieces, DOCUMENT_TOKENS) for key, rows in views.items()}
     say("tokens made")
 
@@ -129,7 +129,7 @@ def main() -> None:
             split = pairs.split_unknown(corpus.words, settings.words)
             rarity = np.log(1 + packages / np.maximum(corpus.packages_using, 1)).astype(np.float32)
             prepared[settings.words] = {
-                "queries": [students.Bags(rows_, split, device, root=False) for rows_ in asked],
+                "queries": [students.Bags(rows_, split, device, root=False) for rows_ in questions],
                 "documents": {c: students.Bags(views[False, c], split, device, root=True) for c in (False, True)},
                 "path": students.Bags(corpus.rows["path"], split, device, root=False, weight=rarity),
             }
@@ -137,8 +137,8 @@ def main() -> None:
         size = 64 if args.tiny else settings.batch
         total = 4 if args.tiny else settings.epochs * (len(chosen) // size)
         source = pairs.batches(corpus.package, chosen, size, settings.epochs, settings.seed)
-        known = word_vectors if settings.from_teacher and not args.tiny else None
-        vectors = students.start_vectors(settings, known, corpus.packages_using, packages, device)
+        start = word_vectors if settings.from_teacher and not args.tiny else None
+        vectors = students.start_vectors(settings, start, corpus.packages_using, packages, device)
         trained = students.distil(
             settings, (b for b, _ in zip(source, range(total), strict=False)), bags, targets, vectors.clone(), total
         )
