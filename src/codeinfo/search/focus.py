@@ -254,7 +254,6 @@ def line_asked_for(query: Query, path: str, start: int, text: str) -> int | None
 BUDGETS = (900, 460, 320, 270)
 LATER_BUDGET = 190
 HEAD_SHARE = 0.2  # of the query's weight: the start of a definition explains the rest
-REPEATED = 0.1
 # The weight of a term by its line, 1 elsewhere: imports are no answer, and the line that begins a definition says what
 # those below it are about.
 LINE_WEIGHTS = {LineKind.IMPORT: 0.0, LineKind.COMMENT: 0.8, LineKind.DEFINITION: 2.0}
@@ -404,10 +403,9 @@ def focus(
     """The best run of whole lines within `budget`, with the line `at` if one is requested, or from the definition at
     `head` on; at least one line, truncated if it is longer.
 
-    A run is worth the weights of the query's terms in it, a repeated term a tenth of its first occurrence. In code, a
-    term is worth more or less by the kind of its line, and a run that starts where a definition does gets a bonus,
-    since a signature explains more than the middle of a body. In `prose` all lines are alike, and the head of the text
-    gets the bonus.
+    A run is worth the weights of the query's terms in it, however often they are repeated. In code, a term is worth
+    more or less by the kind of its line, and a run that starts where a definition does gets a bonus, since a signature
+    explains more than the middle of a body. In `prose` all lines are alike, and the head of the text gets the bonus.
     """
     if len(text) <= budget and head is None:
         return Shown(0, text.count("\n"), text)
@@ -476,20 +474,13 @@ def _run_end(reading: Reading, first: int, budget: int) -> int:
 
 
 def _worth(reading: Reading, factors: Mapping[int, float], first: int, end: int, weights: Mapping[str, float]) -> float:
-    """The worth of the terms in lines from `first` to `end`: each as much as in its best line, and a tenth for every
-    other use."""
+    """The worth of the terms in lines from `first` to `end`, each as much as in its best line."""
     best: dict[str, float] = {}
-    worth = 0.0
     for line, line_terms in reading.terms.items():
-        factor = factors[line]
-        if line < first or not factor:
-            continue
         if line >= end:
             break
-        for term in line_terms:
-            factor_before = best.get(term, 0.0)
-            if factor_before:
-                worth += REPEATED * weights[term]
-            if factor > factor_before:
-                best[term] = factor
-    return worth + sum(weights[term] * factor for term, factor in best.items())
+        if line >= first:
+            for term in line_terms:
+                if factors[line] > best.get(term, 0.0):
+                    best[term] = factors[line]
+    return sum(weights[term] * factor for term, factor in best.items())
