@@ -183,10 +183,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             _add_bound(result, source, captures)
             continue
         if "naming.member" in captures:
-            start, end = source.span(captures["naming.member"][0])
-            owners_there = [source.node_text(node) for node in captures.get("naming.owner", ())]
-            name = ".".join((*owners_there, source.text[start:end])).replace("\\", ".").lstrip(".")
-            (result.paths if "model" in captures else result.members).append((start, name))
+            _add_member(result, source, captures)
             continue
         if "key" in captures:
             _add_key(result, source, captures, owners)
@@ -209,11 +206,16 @@ def scan(root: Node, language: str, source: Source) -> Scan:
     if source.unit_bytes > 1:
         for spans in plain.values():
             spans[:] = [(start // source.unit_bytes, end // source.unit_bytes) for start, end in spans]
-    if result.quoted:
-        result.strings = [span for span in result.strings if span[0] not in result.quoted]
-    if GRAMMARS[language].in_strings is not None:
-        result.strings = [part for span in result.strings for part in _outside_code(source.text, span, language)]
+    result.strings = _strings_of(result, language, source)
     return result
+
+
+def _strings_of(result: Scan, language: str, source: Source) -> list[tuple[int, int]]:
+    """The strings that are no types written as strings, without the code in them."""
+    strings = [span for span in result.strings if span[0] not in result.quoted] if result.quoted else result.strings
+    if GRAMMARS[language].in_strings is None:
+        return strings
+    return [part for span in strings for part in _outside_code(source.text, span, language)]
 
 
 def _outside_code(text: str, span: tuple[int, int], language: str) -> Iterator[tuple[int, int]]:
@@ -279,6 +281,14 @@ def _add_key(result: Scan, source: Source, captures: dict[str, list[Node]], owne
     result.keys.append((*span, owners[place]))
     if captures["key"][0].type == "shorthand_property_identifier" or "shorthand" in captures:
         result.shorthand.add(span[0])
+
+
+def _add_member(result: Scan, source: Source, captures: dict[str, list[Node]]) -> None:
+    """A member or a model named by a string."""
+    start, end = source.span(captures["naming.member"][0])
+    owners = [source.node_text(node) for node in captures.get("naming.owner", ())]
+    name = ".".join((*owners, source.text[start:end])).replace("\\", ".").lstrip(".")
+    (result.paths if "model" in captures else result.members).append((start, name))
 
 
 def _add_bound(result: Scan, source: Source, captures: dict[str, list[Node]]) -> None:

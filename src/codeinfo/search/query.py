@@ -182,16 +182,14 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     )
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     scope = _scope(_first_line(prose))
-    shape = _shape(_words(tokens, stop), title, scope, bare, _PREFIX.match(text) is not None)
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
+    shape = _shape(_words(tokens, stop), title, scope, bare, _PREFIX.match(text) is not None)
     project_files = _project_files(opening) if shape is Shape.QUESTION else ""
     if shape in (Shape.TASK, Shape.QUESTION) and _UPDATE.search(opening):
         shape, project_files = Shape.TASK, _LISTS_OF_VERSIONS
-        tokens, title = ([token for token in some if not token.isdigit()] for some in (tokens, title))
-    if shape is Shape.QUESTION:
-        tokens, title = _join_phrasal_verbs(tokens), _join_phrasal_verbs(title)
-    if project_files == _ENTRY_POINTS:  # whatever it is called in the question
-        tokens, title, stop = ["main"], ["main"], frozenset()
+    tokens, title = (_as_in_code(some, shape, project_files) for some in (tokens, title))
+    if project_files == _ENTRY_POINTS:
+        stop = frozenset()
     content = [token for token in tokens if token.lower() not in stop]
     words = _words(content, stop)
     title_words = {part for token in title for part in _parts(token)}
@@ -291,6 +289,15 @@ def _join_phrasal_verbs(tokens: Sequence[str]) -> list[str]:
         else:
             joined[-1] = verb
     return joined
+
+
+def _as_in_code(tokens: list[str], shape: Shape, project_files: str) -> list[str]:
+    """The words of a query as code has them."""
+    if project_files == _ENTRY_POINTS:  # whatever it is called in the question
+        return ["main"]
+    if project_files == _LISTS_OF_VERSIONS:
+        return [token for token in tokens if not token.isdigit()]
+    return _join_phrasal_verbs(tokens) if shape is Shape.QUESTION else tokens
 
 
 _SCOPE = re.compile(r"(?P<path>[\w./*@-]+)(?:\((?P<inner>[^)]{1,60})\))?(?: (?P<second>[\w./-]+))?!?: ")
