@@ -35,7 +35,7 @@ from codeinfo.search.channels import (
     with_paths,
 )
 from codeinfo.search.focus import BUDGETS, LATER_BUDGET, Finder, budget_for, focus
-from codeinfo.search.quality import AnswerFeatures, assess, measure_features
+from codeinfo.search.quality import AnswerFeatures, assess, share_words
 from codeinfo.search.query import read_query
 from codeinfo.search.weights import QUESTION, REPORT, TASK
 from codeinfo.tokens import stem
@@ -672,10 +672,10 @@ def test_more_grounds_never_lower_the_confidence(name: str, value: float, more: 
 def test_grounds_are_shares_of_the_query() -> None:
     query = read_query("retry unknownword")
     keyword = known("retry unknownword", {"retri": math.log1p(10.5 / 0.5)}, {"retri": [1]}, STEM)
-    found = measure_features(query, keyword, [0, 1], 10, None)
+    shares = share_words(query, keyword, [0, 1], 10)
     share = 1 / (1 + 1 / 1.2)  # both are as rare as can be; the second word weighs 1/1.2
-    assert (found.known, found.covered, found.named) == pytest.approx((share, share, share))
-    assert measure_features(query, keyword, [], 10, None).covered == 0
+    assert shares == pytest.approx((share, share, share))
+    assert share_words(query, keyword, [], 10).covered == 0
 
 
 DOCUMENTED = re.compile(r"^\| `(\w+)` \|.*\| ([\d.]+) \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)

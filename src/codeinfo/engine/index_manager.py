@@ -167,7 +167,7 @@ class IndexManager:
         self.config = config
         self.team = team
         self.folder = source.index_folder(team_cache(config) if team else config.paths.cache_dir)
-        self.own_embedder = embedder  # for files; `embedder` is for queries
+        self.file_embedder = embedder  # `embedder` is for queries
         self._spares = spares
         self.open_store: SqliteStore | None = None  # which may no longer be the live one: `live_store` looks
         self._lock = threading.RLock()  # guards which store is open
@@ -223,7 +223,7 @@ class IndexManager:
     def recipe(self) -> str:
         if isinstance(self.source, TeamSource):
             return self.source.recipe
-        return recipe_of(self.config, self.own_embedder, self.source.versions)
+        return recipe_of(self.config, self.file_embedder, self.source.versions)
 
     def confirm(self, reached: TreeGeneration | None) -> None:
         """Record that the team has this generation now, so that a refresh need not ask; None: it may have changed."""
@@ -243,14 +243,14 @@ class IndexManager:
     def embedder(self) -> Embedder | None:
         """The embedder for queries: None while the open index holds another model's vectors."""
         store = self.open_store
-        same = store is None or json.loads(store.recipe)[-1] == _model(self.own_embedder)
-        return self.own_embedder if same else None
+        is_comparable = store is None or json.loads(store.recipe)[-1] == _model(self.file_embedder)
+        return self.file_embedder if is_comparable else None
 
     def standing_notes(self) -> tuple[str, ...]:
         """Notes that every answer from this index must carry."""
         notes = []
         if self.embedder is None:
-            notes.append(KEYWORD_ONLY if self.own_embedder is None else OTHER_MODEL)
+            notes.append(KEYWORD_ONLY if self.file_embedder is None else OTHER_MODEL)
         store = self.open_store
         if self.source.fixed and store is not None and (lacking := int(store.meta().get("lacking", "0"))):
             files = quantity(lacking, "file")
@@ -558,7 +558,7 @@ class _Refresh(Struct, frozen=True):
                 store,
                 changes,
                 pool,
-                index.own_embedder,
+                index.file_embedder,
                 contents={} if self.by_content else index.known_contents(store, changes.added),
                 documents=index.source.documents,
                 progress=self.progress,
@@ -571,7 +571,7 @@ class _Refresh(Struct, frozen=True):
             "indexed_at": iso_time(),
             "root": str(index.root),
             "revision": index.commit,
-            **model_meta(index.own_embedder),
+            **model_meta(index.file_embedder),
         }
         store.finish(meta, index.retention(), [tree.name for tree in index.folder.trees()])
         index.adopt(store)
@@ -602,7 +602,7 @@ class _Refresh(Struct, frozen=True):
                 skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
                 notes=(*run_notes, *done.notes, *standing),
                 took_ms=round(1000 * took, 1),
-                model_id=index.own_embedder.model_id if index.own_embedder else "",
+                model_id=index.file_embedder.model_id if index.file_embedder else "",
             )
 
         if unread:  # the report names them

@@ -133,8 +133,8 @@ class Layout:
 
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
-        own_folder, slash, _ = path.rpartition("/")
-        secondary, test_helper, vendored = _folder_facts(own_folder + slash)  # shared by many files
+        path_folder, slash, _ = path.rpartition("/")
+        secondary, test_helper, vendored = _folder_facts(path_folder + slash)  # shared by many files
         return Facts(
             path,
             depth=min(self._depth(folder), DEEPEST),
@@ -419,8 +419,8 @@ def _compare_tails(path_parts: Sequence[str], mentioned: Sequence[str]) -> float
     if all(part in remaining for part in mentioned):
         return 1.0
     shared = 0
-    for own_part, other_part in zip(reversed(path_parts), reversed(mentioned), strict=False):
-        if own_part != other_part:
+    for part, mentioned_part in zip(reversed(path_parts), reversed(mentioned), strict=False):
+        if part != mentioned_part:
             break
         shared += 1
     return shared / (shared + 1)

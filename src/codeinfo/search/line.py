@@ -67,10 +67,10 @@ from codeinfo.search.quality import (
     assess,
     filtered_out,
     is_about,
-    measure_features,
     nothing_found,
     read_as,
     respell,
+    share_words,
     suggestions,
 )
 from codeinfo.search.query import REPORT_WORDS, Query, Shape, extract_definition_target, read_query
@@ -868,6 +868,8 @@ def _find_filtered_out(scores: Floats, view: Snapshot, options: SearchOptions) -
 # --- quality ----------------------------------------------------------------------------------------------------------
 
 JUDGED = 3  # first files that the confidence is about
+TRUSTED_FROM = 0.6  # of a question, by rarity: if less is known, leading by that means little
+USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # with too few files to tell
 COMPARED_FOLDERS = 5  # of the first files: an answer is more likely where others lie beside it
 POINTING = {"stem_match": 0.5, "named_definition": 0.5, "scope_match": 1.0, "path_mention": 1.0}  # signals
 MOSTLY_KNOWN = 0.5  # of a question, by rarity: if less occurs here, other spellings are suggested
@@ -883,29 +885,33 @@ def _understood(query: Query, evidence: Evidence, embedder: Embedder | None) -> 
 
 
 def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked]) -> AnswerFeatures:
-    best = [item.file for item in ranked[:JUDGED]]
     closest = max((item.closest for item in ranked[:JUDGED] if item.closest is not None), default=None)
-    covered = evidence.files.get("title_coverage")
-    title = float(covered[best[0]]) if covered is not None and best else 0.0
-    scores = [item.score for item in ranked[:10]]
-    features = measure_features(query, evidence.keyword, best, len(view.row_file), closest, title, scores)
-    quoting, showing = (
-        set(view.row_file[list(rows)].tolist()) & set(best[:1])
-        for rows in (evidence.quoted.rows, evidence.quoted.label_uses)
+    shares = share_words(query, evidence.keyword, [item.file for item in ranked[:JUDGED]], len(view.row_file))
+    length = min(len(query.words) / REPORT_WORDS, 1.0)
+    if not ranked:
+        return AnswerFeatures(*shares, closest, length=length)
+    first, files, quoted = ranked[0].file, evidence.files, evidence.quoted
+    trust = min(1.0, shares.known / TRUSTED_FROM) if evidence.keyword.idf else 0.0
+    lead, spread = (
+        1 - ranked[place].score / ranked[0].score if len(ranked) > place else usual
+        for place, usual in ((3, USUAL_LEAD), (9, USUAL_SPREAD))
     )
     folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
-    worded = evidence.files["chunks"]
-    return replace(
-        features,
-        pointed=sum(weight * float(evidence.files[name][best[0]]) for name, weight in POINTING.items())
-        if best
-        else 0.0,
-        length=min(len(query.words) / REPORT_WORDS, 1.0),
-        together=folders.count(folders[0]) / COMPARED_FOLDERS if folders else 0.0,
-        agreed=float(worded[best[0]] >= worded.max()) if best else 0.0,
-        quoted=evidence.quoted.is_whole and bool(quoting - showing),
-        shown_by_key=bool(showing),
-        defined=any(symbol.file in best[:1] and symbol.name == query.names[0] for symbol in evidence.definitions),
+    shows_key = bool((view.row_file[list(quoted.label_uses)] == first).any())
+    return AnswerFeatures(
+        *shares,
+        closest,
+        title=trust * float(files["title_coverage"][first]),
+        lead=trust * lead,
+        spread=trust * spread,
+        pointed=sum(weight * float(files[name][first]) for name, weight in POINTING.items()),
+        length=length,
+        together=folders.count(folders[0]) / COMPARED_FOLDERS,
+        agreed=float(files["chunks"][first] >= files["chunks"].max()),
+        alone=len(ranked) == 1,
+        quoted=quoted.is_whole and not shows_key and bool((view.row_file[list(quoted.rows)] == first).any()),
+        shown_by_key=shows_key,
+        defined=any(symbol.file == first and symbol.name == query.names[0] for symbol in evidence.definitions),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -49,8 +50,6 @@ class AnswerFeatures(Struct, frozen=True):
     defined: bool = False  # the first file defines the name asked for
 
 
-MOSTLY_KNOWN = 0.6  # below this share of known words, leading by them means little
-USUAL_LEAD, USUAL_SPREAD = 0.25, 0.4  # with too few files to tell
 WITHOUT_VECTORS = {"title": 2.9, "lead": 1.5, "spread": 2.6, "pointed": 2.1, "length": 1.0, "together": 0.8}
 WITHOUT_VECTORS_FROM = -4.25
 WITH_VECTORS = {
@@ -65,39 +64,32 @@ WITH_VECTORS = {
 WITH_VECTORS_FROM = -4.9
 
 
-def measure_features(
-    query: Query,
-    keyword: KeywordScores,
-    best: Sequence[int],
-    rows: int,
-    closest: float | None,
-    title: float = 0.0,
-    scores: Sequence[float] = (),
-) -> AnswerFeatures:
-    """`best` are the first files; `title` what the first of them covers; `scores` those of all files, best first."""
+class WordShares(NamedTuple):
+    """How much of a query, by rarity, is known, covered and named: see `AnswerFeatures`."""
+
+    known: float
+    covered: float
+    named: float
+
+
+def share_words(query: Query, keyword: KeywordScores, best: Sequence[int], rows: int) -> WordShares:
+    """`best` are the first files, `rows` the number of all chunks."""
     unknown = math.log1p((rows + 0.5) / 0.5)  # a word that occurs nowhere is as rare as possible
     core = {term: query.terms.get(term, 0.0) for term in (stem(word) for word in query.words)}
     weight_of = {term: weight * keyword.idf.get(term, unknown) for term, weight in core.items()}
     total = sum(weight_of.values()) or 1.0
-    known_weight = sum(value for term, value in weight_of.items() if term in keyword.idf)
+    known = sum(value for term, value in weight_of.items() if term in keyword.idf) / total
     if not best or not keyword.idf:
-        return AnswerFeatures(known_weight / total, 0.0, 0.0, closest)
-    lead = 1 - scores[3] / scores[0] if len(scores) > 3 else USUAL_LEAD
-    spread = 1 - scores[9] / scores[0] if len(scores) > 9 else USUAL_SPREAD
+        return WordShares(known, 0.0, 0.0)
     are_best = np.zeros(len(keyword.files), bool)
     are_best[list(best)] = True
     theirs = are_best.take(keyword.entry_file).nonzero()[0]
-    entry_weights = np.array([weight_of.get(term, 0.0) for term in keyword.idf])[keyword.entry_term[theirs]]
+    weights = np.array([weight_of.get(term, 0.0) for term in keyword.idf])[keyword.entry_term[theirs]]
     in_names = (keyword.entry_fields[theirs] & np.uint8(NAMES)) > 0
-    covered, in_name_share = (
-        float(np.bincount(keyword.entry_file[theirs], values, 1).max())
-        for values in (entry_weights, entry_weights * in_names)
+    covered, named = (
+        float(np.bincount(keyword.entry_file[theirs], values, 1).max()) for values in (weights, weights * in_names)
     )
-    share = min(1.0, known_weight / total / MOSTLY_KNOWN)
-    alone, title, lead, spread = len(scores) == 1, title * share, lead * share, spread * share
-    return AnswerFeatures(
-        known_weight / total, covered / total, in_name_share / total, closest, title, lead, spread, alone=alone
-    )
+    return WordShares(known, covered / total, named / total)
 
 
 def assess(features: AnswerFeatures, query: Query) -> Quality:
