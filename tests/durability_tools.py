@@ -123,7 +123,7 @@ def scene(name: str, project: Path, cache: Path, *, mounts: bool = False) -> sub
     command = ["unshare", "--mount", "--"] if mounts else []
     command += [sys.executable, __file__, name, str(project), str(cache)]
     environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache), "CODEINFO_EMBEDDING_PROVIDER": "scripted"}
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
 
 def can_mount(tmp_path: Path) -> bool:

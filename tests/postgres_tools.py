@@ -9,8 +9,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
@@ -117,13 +116,6 @@ def called_by(user: int) -> Iterator[None]:
         yield
     finally:
         current_user.reset(token)
-
-
-def wait_until(true: Callable[[], bool], seconds: float = 60.0) -> None:
-    until = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < until, "it did not become true in time"
-        time.sleep(0.02)
 
 
 def run_program(name: str, *arguments: str, user: str | None = None) -> str:

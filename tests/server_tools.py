@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from failover_tools import free_port
-from postgres_tools import wait_until
+from patience import wait_until
 from web_tools import environment_of
 
 
@@ -47,7 +47,7 @@ class Server:
             return 0
 
     def post(self, path: str, body: Any) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=120)
         connection.request("POST", path, json.dumps(body), self.headers)
         reply = connection.getresponse()
         reply.read()
@@ -64,4 +64,4 @@ class Server:
 
     def end(self, number: int = signal.SIGTERM) -> int:
         self.process.send_signal(number)
-        return self.process.wait(30)
+        return self.process.wait(120)

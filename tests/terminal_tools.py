@@ -56,7 +56,7 @@ class Terminal:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def read_until(self, text: str, seconds: float = 60) -> str:
+    def read_until(self, text: str, seconds: float = 120) -> str:
         """What was written since the start, escapes left out; fails where `text` does not appear in time."""
         end = time.monotonic() + seconds
         while text not in self.shown:

@@ -51,7 +51,7 @@ def commit(folder: Path, *, days_ago: int, paths: Sequence[str] = (".",)) -> Non
     for role in ("AUTHOR", "COMMITTER"):
         environment |= {f"GIT_{role}_NAME": "Ann", f"GIT_{role}_EMAIL": "ann@example.org", f"GIT_{role}_DATE": date}
     for arguments in (("init", "-q"), ("add", *paths), ("commit", "-q", "-m", "feat: a bank")):
-        subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, timeout=60)
+        subprocess.run(["git", *arguments], cwd=folder, env=environment, check=True, timeout=120)
 
 
 def script(request: Request) -> Reply:
@@ -87,7 +87,7 @@ def index(made: TestClient, folder: Path) -> dict[str, Any]:
     return wait_for(made, started.json()["id"])
 
 
-def wait_for(made: TestClient, run: str, seconds: float = 90) -> dict[str, Any]:
+def wait_for(made: TestClient, run: str, seconds: float = 120) -> dict[str, Any]:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         state: dict[str, Any] = made.get(f"/ingest/status/{run}").json()
@@ -101,7 +101,7 @@ def first_search(address: str) -> None:
     """Have the folder that a server was started in indexed."""
     headers = {"content-type": "application/json"}
     asked = urllib.request.Request(f"{address}/api/v1/search", b'{"query": "transfer"}', headers)
-    with urllib.request.urlopen(asked, timeout=60) as reply:
+    with urllib.request.urlopen(asked, timeout=120) as reply:
         assert reply.status == 200
 
 
@@ -143,6 +143,6 @@ def served(folder: Path, home: Path, *options: str, descriptors: int = 0, **envi
         yield address
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(120)
         assert process.stdout is not None
         process.stdout.close()

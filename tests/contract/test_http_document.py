@@ -37,7 +37,7 @@ def hold(tmp_path: Path, *, phases: str, examples: int, seconds: int) -> int:
     project, home, report = make_project(tmp_path / "bank"), tmp_path / "home", tmp_path / "report.json"
     commit(project, days_ago=1)
     add = [sys.executable, "-m", "codeinfo", "docs", "add", str(project / "notes.md"), "--name", "notes"]
-    subprocess.run(add, env=environment_of(home), capture_output=True, check=True, timeout=60)
+    subprocess.run(add, env=environment_of(home), capture_output=True, check=True, timeout=120)
     settings = ("--set", "llm.discover=false", "--set", "llm.provider=none")
     with served(project, home, "--allow", str(project), *settings) as address:
         token = (home / "data" / "codeinfo" / "web-token").read_text()
@@ -68,7 +68,7 @@ def what_there_is(address: str, token: str, project: Path) -> dict[str, str]:
 
     def post(route: str, **body: object) -> dict[str, Any]:
         asked = urllib.request.Request(address + route, json.dumps(body).encode(), headers)
-        with urllib.request.urlopen(asked, timeout=60) as reply:
+        with urllib.request.urlopen(asked, timeout=120) as reply:
             reported: dict[str, Any] = json.load(reply)
             return reported
 

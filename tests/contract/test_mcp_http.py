@@ -73,7 +73,7 @@ def serving(endpoint: HttpEndpoint) -> Iterator[str]:
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
     finally:
         server.should_exit = True
-        thread.join(60)
+        thread.join(120)
         listener.close()
 
 
@@ -174,7 +174,7 @@ def send(url: str, body: object, verb: str = "POST", **headers: str) -> tuple[in
     sent = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
     sent |= {name.replace("_", "-"): value for name, value in headers.items()}
     text = body if isinstance(body, str) else json.dumps(body)
-    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(address.hostname or "", address.port, timeout=120)) as connection:
         connection.request(verb, address.path, text, sent)
         reply = connection.getresponse()
         return reply.status, reply.getheader("content-type", ""), reply.read().decode()
@@ -182,7 +182,7 @@ def send(url: str, body: object, verb: str = "POST", **headers: str) -> tuple[in
 
 def test_the_program_says_how_a_client_connects(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     async def search(address: str, token: str) -> str:
-        web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60)
+        web = httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120)
         async with web, Client(streamable_http_client(f"{address}/mcp/", http_client=web)) as client:
             return text_of((await client.call_tool("search_codebase", {"query": "parse_header"})).content[0])
 
@@ -274,9 +274,9 @@ def test_work_reports_progress_on_the_way_and_ends_with_its_client() -> None:
             body = json.dumps(request("wait"))
             head = "POST /mcp HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAccept: */*\r\n"
             gone.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
-            assert begun.wait(30)
+            assert begun.wait(120)
             assert not ended.wait(0.3)
-        assert ended.wait(30)
+        assert ended.wait(120)
 
 
 # --- parity --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def shop(tmp_path: Path) -> Path:
 def test_python_runs_as_written(shop: Path) -> None:
     (block,) = blocks("python")
     done = subprocess.run(
-        [sys.executable, "-c", block], cwd=shop, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", block], cwd=shop, capture_output=True, text=True, timeout=120, check=True
     )
     assert "orders/payment.py:" in done.stdout
 

@@ -9,7 +9,6 @@ import signal
 import ssl
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from answer_tools import ACCOUNT, ANSWER, before_writing
 from model_server import ScriptedServer, Trouble, endless_tool_calls
 from msgspec.structs import replace
+from patience import wait_until, within
 from scripted import Reply, Request
 
 from codeinfo.config import Config
@@ -111,7 +111,7 @@ def test_without_a_model_two_passages_of_the_best_file_are_quoted(tree: Path) ->
 # --- faults: each ends as documented, within its limit --------------------------------------------------------------
 
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.
-QUICK = {"llm.timeout_s": "20", "answers.timeout_s": "60"}
+QUICK = {"llm.timeout_s": "60", "answers.timeout_s": "180"}
 IMPATIENT = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
 
 
@@ -130,11 +130,9 @@ def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
 ) -> None:
     limits = IMPATIENT if words == "did not answer in time" else QUICK
     with ScriptedServer(script, troubles=[trouble] * 9) as server, engine_for(tree, server.url, **limits) as engine:
-        started = time.monotonic()
-        with pytest.raises(ProviderError, match=words) as caught:
+        with within(30), pytest.raises(ProviderError, match=words) as caught:
             engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
         assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
-        assert time.monotonic() - started < 15
         (conversation,) = engine.conversations.page(ConversationsRequest()).conversations
         turns = engine.conversations.show(ConversationRequest(conversation.id)).turns
         assert [turn.status for turn in turns] == ["ok", "failed"]
@@ -176,7 +174,7 @@ def test_a_long_wait_named_by_the_endpoint_is_not_waited_for(tree: Path) -> None
 def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble: Trouble) -> None:
     heard: list[str] = []
     with ScriptedServer(script, troubles=[trouble]) as server:
-        answer = ask(tree, server.url, heard, **(IMPATIENT if trouble is Trouble.STALL else QUICK))
+        answer = ask(tree, server.url, heard, **({"llm.timeout_s": "3"} if trouble is Trouble.STALL else QUICK))
     assert answer.status == "partial"
     assert any("incomplete" in note for note in answer.notes)
     assert ANSWER.startswith(answer.text.partition("\n\n")[0].split(" [")[0])
@@ -185,16 +183,14 @@ def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble
 
 @pytest.mark.parametrize("trouble", [Trouble.ENDLESS, Trouble.ENDLESS_ARGUMENTS, Trouble.ENDLESS_COMMENTS])
 def test_what_never_ends_is_ended(tree: Path, trouble: Trouble) -> None:
-    started = time.monotonic()
     settings = {"llm.timeout_s": "1", "answers.timeout_s": "3"}
-    with ScriptedServer(script, troubles=[trouble] * 9) as server:
+    with ScriptedServer(script, troubles=[trouble] * 9) as server, within(30):
         try:
             answer = ask(tree, server.url, **settings)
             assert answer.status == "partial"
             assert answer.notes
         except ProviderError:
             assert trouble is Trouble.ENDLESS_COMMENTS  # not one word came: there is no partial answer
-    assert time.monotonic() - started < 15
 
 
 def test_endless_tool_calls(tree: Path) -> None:
@@ -303,10 +299,8 @@ def plain(codeinfo: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_an_unknown_model_is_refused_at_once(tree: Path) -> None:
     with ScriptedServer(script) as server, engine_for(tree, server.url) as engine:
-        started = time.monotonic()
         with pytest.raises(NotFound, match="offers no model 'gpt-0'"):
             engine.answers.ask(AskRequest(QUESTION, (str(tree),), model="gpt-0"))
-        assert time.monotonic() - started < 5
         assert engine.conversations.page(ConversationsRequest()).conversations == ()
 
 
@@ -410,7 +404,7 @@ def test_chat_on_a_terminal_says_how_to_leave(tree: Path) -> None:
         while part := os.read(leader, 4096):
             shown += part
     os.close(leader)
-    assert process.wait(60) == 0
+    assert process.wait(120) == 0
     assert shown.count(b"Ctrl-D ends the conversation") == 2
 
 
@@ -460,11 +454,9 @@ def test_ctrl_c_leaves_a_stopped_turn(tree: Path, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("CODEINFO_LLM_BASE_URL", server.url)
         command = [sys.executable, "-m", "codeinfo", "ask", QUESTION, "--model", "scripted-chat"]
         running = subprocess.Popen(command, cwd=tree, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        until = time.monotonic() + 30
-        while not any(one.body for one in server.requests) and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: any(one.body for one in server.requests))
         os.kill(running.pid, signal.SIGINT)
-        running.communicate(timeout=30)
+        running.communicate(timeout=120)
     assert running.returncode == 130
     with engine_for(tree, "") as engine:
         (conversation,) = engine.conversations.page(ConversationsRequest()).conversations

@@ -456,7 +456,7 @@ def test_a_reader_that_leaves_is_no_failure(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "codeinfo", "config", "show", "--json"]
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=30, check=False)
+    done = subprocess.run(command, cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE, timeout=120, check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (0, b"")
 
@@ -467,14 +467,14 @@ def test_a_missing_extra_is_named(command: str, tmp_path: Path) -> None:
         "import sys; sys.modules['psycopg'] = None; from codeinfo.shells.cli import run; sys.exit(run(sys.argv[1:]))"
     )
     called = [sys.executable, "-c", program, *command.split()]
-    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert done.stderr == "error: psycopg is not installed\n  pip install 'codeinfo[server]'\n"
 
 
 def test_workers_that_cannot_start_are_not_started_again(tmp_path: Path) -> None:
     called = [sys.executable, "-m", "codeinfo", "worker", "--processes", "2"]
-    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(called, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr.count("there is no team store")) == (2, 2)
 
 

@@ -12,5 +12,5 @@ from conftest import REPOSITORY
 @pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.soak)])
 def test_no_error_reaches_a_reader(seconds: int) -> None:
     command = [sys.executable, str(REPOSITORY / "benchmarks" / "readers_writers.py"), "--seconds", str(seconds)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr

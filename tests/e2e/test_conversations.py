@@ -15,7 +15,8 @@ from pathlib import Path
 import apsw
 import pytest
 from conftest import REPOSITORY
-from postgres_tools import user_data, wait_until
+from patience import wait_until
+from postgres_tools import user_data
 
 from codeinfo.answers.write import history_messages, stats_block, title_of, to_markdown
 from codeinfo.errors import Busy, IndexDamaged, IndexTooNew, NotFound, UsageError
@@ -136,7 +137,7 @@ with user_data(sys.argv[1]) as place, (store := ConversationStore(place)).run(sy
 def test_a_crashed_run_leaves_a_failed_turn_and_no_lock(store: ConversationStore, address: str) -> None:
     identity = create(store)
     command = [sys.executable, "-c", CRASH, address, identity]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == -signal.SIGKILL, done.stderr
     question, reply = store.turns(identity)
     assert question.content == "and then?"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from model_server import EMBEDDING_MODEL, ScriptedServer, Trouble
+from patience import within
 
 from codeinfo import Config
 from codeinfo.engine.maintenance import examine
@@ -35,17 +35,15 @@ def embedding_check(server: ScriptedServer, cache: Path, seconds: float, **more:
 
 @pytest.mark.parametrize("trouble", [Trouble.SILENT, Trouble.HANG, Trouble.DRIP_HEADERS])
 def test_a_silent_endpoint_is_given_up_in_time(trouble: Trouble, tmp_path: Path) -> None:
-    with ScriptedServer(troubles=[trouble] * 4) as server:
-        started = time.monotonic()
+    with ScriptedServer(troubles=[trouble] * 4) as server, within(10):
         check = embedding_check(server, tmp_path, 0.4)
-        assert time.monotonic() - started < 4
     assert check.state == "fail"
     assert "0.4 s" in check.detail
 
 
 def test_an_endpoint_that_answers_is_well(tmp_path: Path) -> None:
     with ScriptedServer() as server:
-        check = embedding_check(server, tmp_path, 10)
+        check = embedding_check(server, tmp_path, 60)
     assert (check.state, "32 dimensions" in check.detail) == ("ok", True), check.detail
 
 

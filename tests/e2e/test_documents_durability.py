@@ -300,5 +300,5 @@ def test_a_full_disk_ends_the_sync_and_harms_nothing(tmp_path: Path) -> None:
     )
     environment = {**os.environ, "CODEINFO_CACHE_DIR": str(cache)}
     command = ["unshare", "--mount", "--", sys.executable, "-c", code]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=110, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

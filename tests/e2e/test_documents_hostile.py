@@ -9,13 +9,13 @@ import re
 import subprocess
 import sys
 import tarfile
-import time
 import tracemalloc
 import zipfile
 from pathlib import Path
 
 import pytest
 from document_tools import FIXTURES, add, ask, engine
+from patience import is_quick, within
 
 from codeinfo.collections import pack, read_manifest, safe_path, unpack
 from codeinfo.errors import CodeInfoError, UsageError
@@ -87,31 +87,26 @@ def test_hostile_files_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         wanted[name] = reason
     with engine() as facade:
-        started = time.monotonic()
-        report = add(facade, tmp_path)
-        took = time.monotonic() - started
+        with within(100):
+            report = add(facade, tmp_path)
         refused = {skip.path: skip.detail for skip in report.skipped if skip.rule == "refused"}
         assert refused.keys() == wanted.keys()
         for name, reason in wanted.items():
             assert reason in refused[name], (name, refused[name])
         assert report.documents == 1
         assert ask(facade, "when is the lantern lit")[0].document == "good.md"
-        assert took < 100
-        started = time.monotonic()
-        (again,) = facade.documents.sync(DocsSyncRequest()).reports  # remembered: none of them is converted again
-        assert time.monotonic() - started < 20
+        with within(20):
+            (again,) = facade.documents.sync(DocsSyncRequest()).reports  # remembered: none of them is converted again
         assert {skip.path for skip in again.skipped if skip.matters} == wanted.keys()
 
 
 def test_fifty_thousand_levels_of_html_cost_nothing(tmp_path: Path) -> None:
     page = "<div><ul><li><table><tr><td>" * 50_000 + "the needle" + "</td></tr></table></li></ul></div>" * 50_000
     (tmp_path / "deep.html").write_text(page)
-    started = time.monotonic()
-    with engine() as facade:
+    with within(60), engine() as facade:
         report = add(facade, tmp_path)
         assert report.documents == 1
         assert "needle" in ask(facade, "the needle")[0].content
-    assert time.monotonic() - started < 60
 
 
 COSTLY_HTML = {
@@ -128,10 +123,13 @@ COSTLY_HTML = {
 
 @pytest.mark.parametrize("markup", COSTLY_HTML.values(), ids=COSTLY_HTML)
 def test_hostile_html_takes_no_more_time_than_other(markup: str) -> None:
-    started = time.process_time()
-    document = convert("a.html", f"<h1>Apples</h1><p>They are in the cellar.</p>{markup}".encode())
-    assert time.process_time() - started < 5
-    assert [block.text for block in document.blocks[:2]] == ["Apples", "They are in the cellar."]
+    page = f"<h1>Apples</h1><p>They are in the cellar.</p>{markup}".encode()
+
+    def read() -> None:
+        blocks = convert("a.html", page).blocks
+        assert [block.text for block in blocks[:2]] == ["Apples", "They are in the cellar."]
+
+    assert is_quick(read, 5)
 
 
 MAIL = "From: Ann Bee <ann@shop.example>\nSubject: Apples\n"
@@ -143,12 +141,13 @@ COSTLY_MAIL = {
 
 @pytest.mark.parametrize("message", COSTLY_MAIL.values(), ids=COSTLY_MAIL)
 def test_hostile_mail_takes_no_more_time_than_other(message: str) -> None:
-    started = time.process_time()
-    document = convert("a.eml", message.encode())
-    assert time.process_time() - started < 5
-    assert document.title == "Apples"
-    assert document.blocks[0].text.startswith("From: Ann Bee <ann@shop.example>")
-    assert document.blocks[1].text == "They are in the cellar."
+    def read() -> None:
+        document = convert("a.eml", message.encode())
+        assert document.title == "Apples"
+        assert document.blocks[0].text.startswith("From: Ann Bee <ann@shop.example>")
+        assert document.blocks[1].text == "They are in the cellar."
+
+    assert is_quick(read, 5)
 
 
 @pytest.mark.parametrize(

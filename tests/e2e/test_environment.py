@@ -41,7 +41,7 @@ COMMAND = [sys.executable, "-m", "codeinfo"]
 def started(*arguments: str | Path, before: tuple[str, ...] = (), **options: Any) -> subprocess.CompletedProcess[str]:
     given: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     command = [*before, *COMMAND, *map(str, arguments)]
-    return subprocess.run(command, text=True, encoding="utf-8", timeout=60, check=False, **(given | options))
+    return subprocess.run(command, text=True, encoding="utf-8", timeout=120, check=False, **(given | options))
 
 
 def injected(calls: str, fault: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -279,16 +279,16 @@ def test_a_model_that_is_not_there_leaves_no_conversation(project: Path) -> None
 def test_an_answer_that_cannot_be_kept_takes_no_place_for_good(project: Path) -> None:
     with Engine(Config.load({"llm.discover": "false"}, project)) as engine:
         runs, asked = Runs(engine), AskRequest("transfer?", (str(project),), provider="none")
-        assert runs.start(asked).ended.wait(60)
+        assert runs.start(asked).ended.wait(120)
         with closing(apsw.Connection(str(engine.config.paths.data_dir / "conversations.db"))) as db:
             for table in ("turns", "conversations"):
                 db.execute(f"ALTER TABLE {table} RENAME TO lost")
                 for _ in range(MOST_RUNNING + 1):
                     with suppress(IndexDamaged):
-                        assert runs.start(asked).ended.wait(60)
+                        assert runs.start(asked).ended.wait(120)
                 db.execute(f"ALTER TABLE lost RENAME TO {table}")
         kept = runs.start(asked)
-        assert kept.ended.wait(60)
+        assert kept.ended.wait(120)
         assert (kept.error, runs.busy) == (None, False)
 
 
@@ -351,7 +351,7 @@ while not ((state := ingest.run(run.id)).progress and state.progress.done > 20):
     time.sleep(0.01)
 os.kill(os.getpid(), 9)
 """
-    subprocess.run([sys.executable, "-c", program], cwd=project, check=False, timeout=60)
+    subprocess.run([sys.executable, "-c", program], cwd=project, check=False, timeout=120)
     from codeinfo.config import Config
 
     left = IngestStore(Config.load().paths.data_dir)
@@ -370,11 +370,11 @@ def test_progress_comes_as_events(project: Path, tmp_path: Path) -> None:
         import http.client
 
         host = address.removeprefix("http://")
-        listening = http.client.HTTPConnection(host, timeout=20)
+        listening = http.client.HTTPConnection(host, timeout=120)
         listening.request("GET", "/ingest/events")
         stream = listening.getresponse()
         made = (tmp_path / "home" / "data" / "codeinfo" / "web-token").read_text()
-        starting = http.client.HTTPConnection(host, timeout=20)
+        starting = http.client.HTTPConnection(host, timeout=120)
         headers = {"content-type": "application/json", "X-CodeInfo-Token": made}
         starting.request("POST", "/ingest/start", json.dumps({"path": str(project)}), headers)
         assert starting.getresponse().status == 200

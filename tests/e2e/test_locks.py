@@ -17,6 +17,7 @@ import apsw
 import pytest
 from conftest import RunCli
 from durability_tools import index_folder, make_project
+from patience import within
 
 from codeinfo.errors import Busy
 from codeinfo.store.database import translate_errors
@@ -60,9 +61,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codeinfo: RunCli) -
 
 
 def check_busy(codeinfo: RunCli, project: Path, *arguments: str) -> None:
-    started = time.monotonic()
-    done = codeinfo(*arguments, "--json", cwd=project)
-    assert time.monotonic() - started < SECONDS
+    with within(SECONDS):
+        done = codeinfo(*arguments, "--json", cwd=project)
     assert done.returncode == 4, done
     error = json.loads(done.stderr.splitlines()[-1])["error"]
     assert error["code"] == "BUSY"

@@ -55,7 +55,7 @@ def started(folder: Path) -> int:
     return server
 
 
-def eventually(check: Callable[[], Any], seconds: float = 60) -> Any:
+def eventually(check: Callable[[], Any], seconds: float = 120) -> Any:
     """Falsy once the check holds, else what it last said."""
     until = time.monotonic() + seconds
     while not check() and time.monotonic() < until:

@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 from conftest import RunCli
 from durability_tools import make_project
+from patience import wait_until
 
 from codeinfo.store.user_data import UserFile
 
@@ -179,12 +180,8 @@ def silent_server() -> Iterator[int]:
 
 
 def wait_for_clone(folder: Path) -> Path:
-    until = time.monotonic() + 30
-    while time.monotonic() < until:
-        for found in folder.glob("codeinfo-git-*/config"):
-            return found.parent
-        time.sleep(0.05)
-    raise AssertionError("git was not started")
+    wait_until(lambda: [*folder.glob("codeinfo-git-*/config")])
+    return next(folder.glob("codeinfo-git-*/config")).parent
 
 
 @pytest.fixture
@@ -206,7 +203,7 @@ def test_a_killed_fetch_leaves_no_clone(temporary: Path, tmp_path: Path, codeinf
             clone = wait_for_clone(temporary)
             time.sleep(0.3)
             process.send_signal(how)
-            _, err = process.communicate(timeout=60)
+            _, err = process.communicate(timeout=120)
             if how == signal.SIGKILL:
                 os.killpg(process.pid, signal.SIGKILL)  # git, which an unplugged machine would take with it as well
     assert b"Traceback" not in err

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from patience import wait_until, within
 
 from codeinfo.errors import CodeInfoError
 from codeinfo.index import pool as pool_module
@@ -47,11 +48,8 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def assert_ends(pid: int, within_s: float = 10) -> None:
-    deadline = time.monotonic() + within_s
-    while is_alive(pid):
-        assert time.monotonic() < deadline, f"worker {pid} is still alive"
-        time.sleep(0.02)
+def assert_ends(pid: int) -> None:
+    wait_until(lambda: not is_alive(pid))
 
 
 def files(count: int) -> list[ParseTask]:
@@ -131,11 +129,10 @@ def test_an_error_of_the_iterable_reaches_the_caller() -> None:
     ],
 )
 def test_hostile_files_end_in_chunks(name: str, text: str) -> None:
-    started = time.monotonic()
-    result = run_one(text, settings=ChunkSettings(parse_timeout_s=1))
+    with within(60):
+        result = run_one(text, settings=ChunkSettings(parse_timeout_s=1))
     assert result.parsed.chunks
     assert sum(len(chunk.text) for chunk in result.parsed.chunks) <= max(100_000 + 2000, len(text))
-    assert time.monotonic() - started < 60
 
 
 @pytest.mark.parametrize("name", ["AB", "Größe"])
@@ -217,7 +214,7 @@ def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: py
     class Slow(Worker):
         def __init__(self) -> None:
             starting.set()
-            go_on.wait(60)
+            go_on.wait(120)
             super().__init__()
             started.append(self)
 
@@ -226,13 +223,12 @@ def test_a_worker_that_is_not_needed_after_all_is_not_waited_for(monkeypatch: py
     monkeypatch.setattr(pool_module, "Worker", Slow)
     pool = ParsePool(SETTINGS, spares=Spares())
     pool.warm_up()
-    assert starting.wait(60)
+    assert starting.wait(120)
     (feeder,) = pool._feeders
     feeder.stop()
     go_on.set()
-    asked = time.monotonic()
-    pool.close()
-    assert time.monotonic() - asked < pool_module._START_TIMEOUT_S / 2
+    with within(pool_module._START_TIMEOUT_S / 2):
+        pool.close()
     assert started[0].end() == -signal.SIGKILL
 
 
@@ -246,13 +242,13 @@ def test_a_spare_that_is_not_needed_after_all_stays_one() -> None:
 
     def take_slowly(settings: ChunkSettings) -> Worker | None:
         starting.set()
-        go_on.wait(60)
+        go_on.wait(120)
         return take(settings)
 
     spares.take = take_slowly  # type: ignore[method-assign]
     with ParsePool(PATIENT, spares=spares) as pool:
         pool.warm_up()
-        assert starting.wait(60)
+        assert starting.wait(120)
         (feeder,) = pool._feeders
         feeder.stop()
         go_on.set()
@@ -265,10 +261,7 @@ def test_a_spare_that_is_not_needed_after_all_stays_one() -> None:
 def test_the_first_files_are_on_their_way_before_the_first_result_is_asked_for() -> None:
     with ParsePool(PATIENT) as pool:
         results = pool.run([task("file", "def one(): pass")])
-        deadline = time.monotonic() + 60
-        while pool.results.empty() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert not pool.results.empty()
+        wait_until(lambda: not pool.results.empty())
         assert [result.path for result in results] == ["file"]
 
 
@@ -397,7 +390,7 @@ def test_workers_end_when_the_caller_is_killed(tmp_path: Path) -> None:
 def test_an_interrupt_shows_one_traceback_the_callers_own(tmp_path: Path) -> None:
     process, pid = start_script(tmp_path)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=120)
     assert errors.count("Traceback") == 1
     assert errors.rstrip().endswith("KeyboardInterrupt")
     assert_ends(pid)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble, endless_tool_calls
+from patience import within
 from scripted import Reply
 
 from codeinfo.answers.model import request_json
@@ -26,7 +27,7 @@ from codeinfo.ports import Delta, Message
 
 ASK = [Message("user", "one two three four five six")]
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.
-QUICK = Limits(total_seconds=20, attempts=3, retry_seconds=10, backoff_seconds=0.01, read_seconds=10)
+QUICK = Limits(total_seconds=90, attempts=3, retry_seconds=60, backoff_seconds=0.01, read_seconds=60)
 IMPATIENT = Limits(total_seconds=0.8, attempts=2, backoff_seconds=0.01, read_seconds=0.4)
 
 
@@ -77,9 +78,8 @@ FAULTS = [
 def test_each_fault_has_its_code_within_its_time(trouble: Trouble, code: str, role: str) -> None:
     limits = IMPATIENT if code == "TIMEOUT" else QUICK
     with ScriptedServer(troubles=itertools.repeat(trouble)) as server:
-        started = time.monotonic()
-        error = chat_error(server, limits) if role == "LLM" else embedding_error(server, limits)
-        assert time.monotonic() - started < 5
+        with within(10):
+            error = chat_error(server, limits) if role == "LLM" else embedding_error(server, limits)
         if trouble is Trouble.ENDLESS_BODY and error.code == f"{role}_BAD_REPLY":
             code = "BAD_REPLY"  # a fast machine reaches the largest size before the time is up
         if role == "LLM" and trouble is Trouble.DROP:
@@ -116,15 +116,14 @@ def test_the_wait_named_by_the_endpoint_is_kept() -> None:
     with ScriptedServer(["fine"], troubles=[Trouble.RATE_LIMITED], retry_after="1") as server:
         started = time.monotonic()
         assert text(list(chat(server).stream(ASK))) == "fine"
-        assert 1 <= time.monotonic() - started < 6
+        assert time.monotonic() - started >= 1
 
 
 @pytest.mark.parametrize("retry_after", ["3600", "Fri, 31 Dec 2100 23:59:59 GMT"])
 def test_a_wait_beyond_the_limit_fails_at_once(retry_after: str) -> None:
     with ScriptedServer(troubles=itertools.repeat(Trouble.RATE_LIMITED), retry_after=retry_after) as server:
-        started = time.monotonic()
-        error = chat_error(server)
-        assert time.monotonic() - started < 6
+        with within(10):
+            error = chat_error(server)
         assert error.code == "LLM_RATE_LIMITED"
         assert "next try would be in" in error.what
 
@@ -204,15 +203,13 @@ def test_words_without_end_stop_at_the_largest_size() -> None:
         deltas = list(chat(server, max_chars=5000).stream(ASK))
         assert len(text(deltas)) == 5000
         assert deltas[-1].finish == "length"
-        assert server.client_gone.wait(30)
+        assert server.client_gone.wait(120)
 
 
 def test_words_without_end_stop_in_time() -> None:
     limits = Limits(total_seconds=1.5)
     with ScriptedServer(troubles=[Trouble.ENDLESS]) as server:
-        started = time.monotonic()
         deltas = list(chat(server, limits, max_chars=10**9).stream(ASK))
-        assert time.monotonic() - started < 5
         assert deltas[-1].finish == "cut"
 
 
@@ -227,10 +224,8 @@ def test_arguments_without_end_stop_and_no_half_call_is_passed_on() -> None:
 )
 def test_noise_without_end_is_an_error_in_time(trouble: Trouble, code: str) -> None:
     limits = Limits(total_seconds=0.6 if code == "TIMEOUT" else 20, attempts=1)
-    with ScriptedServer(troubles=[trouble]) as server:
-        started = time.monotonic()
+    with ScriptedServer(troubles=[trouble]) as server, within(10):
         assert chat_error(server, limits).code == f"LLM_{code}"
-        assert time.monotonic() - started < 5
 
 
 def test_tool_calls_without_end_are_the_callers_to_bound() -> None:
@@ -256,7 +251,7 @@ def test_closing_the_iterator_closes_the_connection() -> None:
         stream = chat(server).stream(ASK)
         next(stream)
         stream.close()
-        assert server.client_gone.wait(30)
+        assert server.client_gone.wait(120)
 
 
 def test_dropping_the_iterator_closes_the_connection() -> None:
@@ -264,28 +259,24 @@ def test_dropping_the_iterator_closes_the_connection() -> None:
         stream = chat(server).stream(ASK)
         next(stream)
         del stream
-        assert server.client_gone.wait(30)
+        assert server.client_gone.wait(120)
 
 
 @pytest.mark.parametrize("trouble", [Trouble.SILENT, Trouble.HANG])
 def test_another_thread_may_cancel_while_the_model_is_silent(trouble: Trouble) -> None:
     with ScriptedServer(troubles=[trouble]) as server:
-        stream = chat(server, Limits(read_seconds=30)).stream(ASK)
+        stream = chat(server, Limits(total_seconds=900, read_seconds=900)).stream(ASK)
         threading.Timer(0.2, stream.close).start()
-        started = time.monotonic()
         assert list(stream) == []
-        assert time.monotonic() - started < 5
-        assert server.client_gone.wait(30)
+        assert server.client_gone.wait(120)
 
 
 def test_cancelling_ends_the_wait_between_tries() -> None:
-    limits = Limits(retry_seconds=60)
-    with ScriptedServer(troubles=itertools.repeat(Trouble.RATE_LIMITED), retry_after="30") as server:
+    limits = Limits(total_seconds=1800, retry_seconds=1800)
+    with ScriptedServer(troubles=itertools.repeat(Trouble.RATE_LIMITED), retry_after="900") as server:
         stream = chat(server, limits).stream(ASK)
         threading.Timer(0.2, stream.close).start()
-        started = time.monotonic()
         assert list(stream) == []
-        assert time.monotonic() - started < 5
 
 
 def test_a_schema_is_sent_or_left_out() -> None:

@@ -24,6 +24,7 @@ from typing import cast
 
 import pytest
 import uvicorn
+from patience import within
 from starlette.testclient import TestClient
 from web_tools import Address, client, commit, first_search, served, token
 
@@ -49,7 +50,7 @@ def connect(address: Address) -> socket.socket:
     return socket.create_connection((host, int(port)), 10)
 
 
-def get(address: Address, path: str, seconds: float = 10) -> int:
+def get(address: Address, path: str, seconds: float = 120) -> int:
     connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=seconds)
     with contextlib.closing(connection):
         connection.request("GET", path)
@@ -98,9 +99,8 @@ def test_many_listeners_stop_nobody(project: Path, tmp_path: Path) -> None:
             heard = listener.recv(4000)
             while b"event: queue" not in heard:
                 heard += listener.recv(4000)
-        started = time.monotonic()
-        first_search(address)
-        assert time.monotonic() - started < 10
+        with within(20):
+            first_search(address)
 
 
 def test_the_limit_on_open_files_is_raised_or_respected() -> None:
@@ -112,7 +112,7 @@ for limits in ((4096, 4096), (256, 4096), (256, 1024), (64, 64)):
     resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     print(count_connections())
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)
     expected = [MOST_CONNECTIONS, MOST_CONNECTIONS, 1024 - OWN_DESCRIPTORS, 16]
     assert [int(line) for line in done.stdout.split()] == expected
 
@@ -125,7 +125,7 @@ def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
         closed: dict[str, float] = {}
 
         def wait(name: str, one: socket.socket) -> None:
-            one.settimeout(60)
+            one.settimeout(120)
             reply = one.recv(1000)
             assert reply == b"" or b" 408 " in reply
             closed[name] = time.monotonic() - started
@@ -138,12 +138,12 @@ def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
                 slow.sendall(bytes([char]))
                 time.sleep(0.1)
         for thread in waiting:
-            thread.join(60)
+            thread.join(120)
         assert closed.keys() == {"silent", "slow"}
         assert 1.9 < min(closed.values()) <= max(closed.values()) < 14
         # One that asks and then rests is not slow.
         host = address.removeprefix("http://")
-        with contextlib.closing(http.client.HTTPConnection(host, timeout=10)) as fine:
+        with contextlib.closing(http.client.HTTPConnection(host, timeout=120)) as fine:
             for _ in range(2):
                 fine.request("GET", "/version")
                 assert fine.getresponse().read()
@@ -165,7 +165,7 @@ def small_server(app: App, most: int) -> Iterator[Address]:
         yield Address("http://{}:{}".format(*server.servers[0].sockets[0].getsockname()))
     finally:
         server.should_exit = True
-        running.join(30)
+        running.join(120)
 
 
 async def answer_unread(scope: Scope, receive: Receive, send: Send) -> None:
@@ -368,7 +368,7 @@ def test_many_readers_leave_few_connections_behind(project: Path) -> None:
 
         def read() -> None:
             with store.snapshot():
-                gate.wait(30)
+                gate.wait(120)
 
         readers = [threading.Thread(target=read) for _ in range(16)]
         for reader in readers:

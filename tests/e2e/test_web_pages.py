@@ -153,7 +153,7 @@ def slowdown() -> float:
 )
 def test_first_paint_is_quick(page: Page, path: str) -> None:
     times = list[float]()
-    until = time.monotonic() + 60  # the least disturbed by what else this machine does counts
+    until = time.monotonic() + 120  # the least disturbed by what else this machine does counts
     while not times or (times[-1] >= MAX_FIRST_PAINT_MS and time.monotonic() < until):
         page.goto(path)
         times.append(float(page.evaluate(PAINTED)) / slowdown())

@@ -178,7 +178,7 @@ def test_nothing_is_kept_where_the_settings_say_so(family: Family, monkeypatch: 
 def test_two_processes_index_two_trees_at_once(family: Family, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     command = [sys.executable, "-m", "codeinfo", "index"]
     running = [subprocess.Popen([*command, root], stdout=subprocess.DEVNULL) for root in (family.main, family.second)]
-    assert [process.wait(60) for process in running] == [0, 0]
+    assert [process.wait(120) for process in running] == [0, 0]
     for root in (family.main, family.second):
         assert digest(root) == fresh_digest(root, monkeypatch, tmp_path)
 

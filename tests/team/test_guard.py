@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
+from patience import wait_until
 from postgres_tools import caller_of
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.testclient import TestClient
@@ -384,12 +384,10 @@ def test_a_slow_database_holds_up_nobody_who_does_not_need_it(web: TestClient, d
         with database.transaction() as db:
             db.execute("LOCK TABLE answers IN ACCESS EXCLUSIVE MODE")
             waiting = pool.submit(web.get, "/chat/runs/unknown/events", headers=ann)
-            time.sleep(0.5)
-            started = time.monotonic()
+            wait_until(lambda: database.rows("SELECT 1 FROM pg_locks WHERE NOT granted"))
             assert web.get("/auth/sign-in").status_code == 200
-            assert time.monotonic() - started < 2
             assert not waiting.done()
-        assert waiting.result(30).status_code == 404
+        assert waiting.result(120).status_code == 404
 
 
 def test_a_forged_session_is_none(web: TestClient, database: TeamDatabase) -> None:
@@ -428,7 +426,7 @@ def stream_app(seen: list[str], streaming: threading.Event) -> Any:
         assert caller is not None
         seen.append(f"{caller.name} {in_thread is caller}")
         await send({"type": "http.response.start", "status": 200, "headers": []})
-        for sent in range(600):
+        for sent in range(6000):
             await send({"type": "http.response.body", "body": b"x", "more_body": True})
             if sent == 3:
                 streaming.set()
@@ -444,14 +442,14 @@ def test_a_revoked_token_ends_a_running_stream(database: TeamDatabase) -> None:
     guard = TeamGuard(stream_app(seen, streaming), allowed, Authenticator(database), lambda scope: "read")
 
     def revoke() -> None:
-        streaming.wait(60)
+        streaming.wait(120)
         access.revoke_token(database, 1)
 
     revoking = threading.Thread(target=revoke)
     revoking.start()
     reply = TestClient(guard, base_url=ADDRESS).get("/", headers=headers)
     revoking.join()
-    assert len(reply.text) < 200, "ten seconds"
+    assert len(reply.text) < 2000, "a hundred seconds"
     assert reply.text.startswith("xxx")
     assert not reply.text.endswith("end")
     assert seen == ["ann True"]

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from git_server import GitServer, serving
-from postgres_tools import wait_until
+from patience import wait_until
 from repository_tools import Repository
 
 from codeinfo.downloads import AddressRefused, HostPolicy

@@ -22,7 +22,8 @@ from typing import cast
 import pytest
 import uvicorn
 from conftest import RunCli
-from postgres_tools import drop_database, new_database, wait_until
+from patience import wait_until, within
+from postgres_tools import drop_database, new_database
 from server_tools import Server
 from web_tools import environment_of
 
@@ -45,7 +46,7 @@ def server(folder: Path, home: Path, *options: str, **environment: str) -> Itera
         if started.process.poll() is None:
             started.process.terminate()
             try:
-                started.process.wait(60)
+                started.process.wait(120)
             except subprocess.TimeoutExpired:
                 started.process.kill()
                 started.process.wait()
@@ -56,7 +57,7 @@ def server(folder: Path, home: Path, *options: str, **environment: str) -> Itera
 def half_sent(address: str, body: bytes) -> socket.socket:
     """A request that has begun."""
     host, _, port = address.partition(":")
-    connection = socket.create_connection((host, int(port)), timeout=30)
+    connection = socket.create_connection((host, int(port)), timeout=120)
     head = f"POST /api/v1/search HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n"
     connection.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body[:5])
     return connection
@@ -67,7 +68,7 @@ def test_what_was_begun_is_finished_before_the_server_ends(project: Path, tmp_pa
         assert started.post("/api/v1/search", {"query": "transfer"}).status == 200
         body = json.dumps({"query": "account"}).encode()
         with half_sent(started.address, body) as connection:
-            events = urllib.request.urlopen(f"http://{started.address}/ingest/events", timeout=30)
+            events = urllib.request.urlopen(f"http://{started.address}/ingest/events", timeout=120)
             assert events.readline().startswith(b"event: queue")
             started.process.send_signal(signal.SIGTERM)
             wait_until(lambda: started.status("/ready") == 503)
@@ -79,16 +80,14 @@ def test_what_was_begun_is_finished_before_the_server_ends(project: Path, tmp_pa
             assert started.process.poll() is None
             connection.sendall(body[5:])
             assert connection.recv(100).startswith(b"HTTP/1.1 200")
-        assert started.process.wait(60) == 0
+        assert started.process.wait(120) == 0
         assert "Traceback" not in started.log.read_text()
 
 
 def test_what_takes_longer_than_it_may_is_cut_off(project: Path, tmp_path: Path) -> None:
     with server(project, tmp_path / "home", CODEINFO_SERVE_DRAIN_S="1") as started:
-        with half_sent(started.address, b'{"query": "x"}'):
-            before = time.monotonic()
+        with half_sent(started.address, b'{"query": "x"}'), within(15):  # a body has longer
             assert started.end() == 0
-            assert time.monotonic() - before < 8
         assert "Traceback" not in started.log.read_text()
 
 
@@ -170,7 +169,7 @@ sys.exit(supervisor.run())
 def test_a_process_that_was_just_starting_does_not_count_at_the_end(codes: tuple[int, ...], together: int) -> None:
     """It is interrupted, where the others finish what they have begun."""
     command = [sys.executable, "-c", SUPERVISED, *map(str, codes)]
-    assert subprocess.run(command, timeout=60, check=False).returncode == together
+    assert subprocess.run(command, timeout=120, check=False).returncode == together
 
 
 STARTING = """
@@ -191,20 +190,20 @@ Supervisor([start], is_lost=lambda code: True).run()
 
 @pytest.mark.parametrize("failures", [(), ("raise SystemExit(1)",)], ids=["first", "another"])
 def test_a_signal_reaches_a_process_that_is_being_started(failures: tuple[str, ...]) -> None:
-    subprocess.run([sys.executable, "-c", STARTING, *failures], timeout=60, check=True)
+    subprocess.run([sys.executable, "-c", STARTING, *failures], timeout=120, check=True)
 
 
 def test_several_processes_need_a_store_that_they_share(project: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0", "--workers", "2"]
     done = subprocess.run(
-        command, cwd=project, env=environment_of(tmp_path), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=project, env=environment_of(tmp_path), capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 2
     assert "store.url" in done.stderr
 
 
 def probe(address: str) -> str:
-    with closing(http.client.HTTPConnection(address, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection(address, timeout=120)) as connection:
         connection.request("GET", "/ready")
         return connection.getresponse().read().decode()
 
@@ -261,17 +260,17 @@ def test_several_processes_without_a_shared_store_are_refused_at_once(codeinfo: 
 
 
 def test_a_request_that_was_on_its_way_is_answered_before_the_end(project: Path, tmp_path: Path, postgres: str) -> None:
-    with server(project, tmp_path / "home", CODEINFO_STORE_URL=postgres, CODEINFO_SERVE_DRAIN_S="2") as started:
+    with server(project, tmp_path / "home", CODEINFO_STORE_URL=postgres, CODEINFO_SERVE_DRAIN_S="20") as started:
         host, _, port = started.address.partition(":")
         place = host, int(port)
         started.process.send_signal(signal.SIGTERM)
         wait_until(lambda: started.status("/ready") == 503)
-        with socket.create_connection(place, timeout=10) as client:
+        with socket.create_connection(place, timeout=120) as client:
             wait_until(lambda: is_refused(place))
-            time.sleep(1)  # its client is slow
+            time.sleep(0.7)  # its client is slow
             client.sendall(b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
             assert client.recv(1000).startswith(b"HTTP/1.1 200")
-        assert started.process.wait(60) == 0
+        assert started.process.wait(120) == 0
 
 
 def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,16 +283,17 @@ def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monke
         settings = uvicorn.Config(traffic, http=bounded_protocol(10), lifespan="off", log_config=None)
         settings.load()
         state = cast(State, SimpleNamespace(runs=SimpleNamespace(busy=True)))
-        server = HttpServer(settings, traffic, state, 5.0)
+        server = HttpServer(settings, traffic, state, 120.0)
         server.lifespan = settings.lifespan_class(settings)
         await server.startup([listener])
-        with socket.create_connection(listener.getsockname(), timeout=10) as client:  # the loop stands still meanwhile
+        with socket.create_connection(listener.getsockname(), timeout=120) as client:  # the loop stands still meanwhile
             client.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            began = server._draining_since = time.monotonic()
+            server._draining_since = time.monotonic()
             asyncio.get_running_loop().call_later(1.0, setattr, state.runs, "busy", False)
             monkeypatch.setattr("codeinfo.serve.dispatch.end_by_deadline", lambda code: None)  # of this process
-            await server.shutdown([listener])
-            assert 1.0 <= time.monotonic() - began < 5.0, "what was begun at the last moment is finished"
+            with within(60):
+                await server.shutdown([listener])
+            assert not state.runs.busy, "what was begun at the last moment is finished"
             return client.recv(1000)
 
     assert asyncio.run(ask()).startswith(b"HTTP/1.1 200")
@@ -302,6 +302,8 @@ def test_a_connection_that_was_not_accepted_yet_is_answered_before_the_end(monke
 def is_refused(place: tuple[str, int]) -> bool:
     try:
         socket.create_connection(place, timeout=1).close()
+    except TimeoutError:
+        return False
     except ConnectionRefusedError:
         return True
     return False

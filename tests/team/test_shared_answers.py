@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from model_server import ScriptedServer
-from postgres_tools import called_by, wait_until
+from patience import wait_until
+from postgres_tools import called_by
 from web_tools import SLOW, script
 
 from codeinfo.config import Config
@@ -58,7 +59,7 @@ def test_another_server_shows_what_is_written(engines: tuple[Engine, Engine], pr
     assert not there.busy  # a server that ends does not wait for the answers of others
     middle = len(shown.events)
     assert follow(shown)[-1][1] == "done"
-    assert written.ended.wait(60)
+    assert written.ended.wait(120)
     assert shown.events == written.events
     assert (shown.text, shown.answers, shown.finished) == (written.text, written.answers, True)
     assert [number for number, _ in follow(shown, middle)] == list(range(middle, len(written.events)))
@@ -80,7 +81,7 @@ def test_the_last_event_is_published_with_the_answer(engines: tuple[Engine, Engi
     written.ended = LateEvent()
     wait_until(lambda: bool(written.text))
     shown = there.get(written.id)
-    assert shown.ended.wait(60)
+    assert shown.ended.wait(120)
     assert shown.answers == written.answers != []
     here.close()
 
@@ -102,7 +103,7 @@ def test_the_answer_is_read_after_the_last_event(
 
     monkeypatch.setattr(shared, "events", read_late)
     shown = there.get(written.id)
-    assert shown.ended.wait(60)
+    assert shown.ended.wait(120)
     assert shown.answers == written.answers != []
     here.close()
 
@@ -113,8 +114,8 @@ def test_an_answer_can_be_stopped_at_another_server(engines: tuple[Engine, Engin
     wait_until(lambda: bool(written.text))
     shown = there.get(written.id)
     shown.call.cancel()
-    assert written.ended.wait(60)
-    assert shown.ended.wait(60)
+    assert written.ended.wait(120)
+    assert shown.ended.wait(120)
     assert (written.stopped, shown.stopped) == (True, True)
     assert engines[1].conversations.turns(written.conversation)[-1].status == "stopped"
     here.close()
@@ -169,7 +170,7 @@ def test_an_answer_of_a_dead_server_ends_with_an_error(engines: tuple[Engine, En
     assert database is not None
     with database.transaction() as db:
         db.execute("UPDATE answers SET seen_at = seen_at - make_interval(secs => %s)", (GONE_S,))
-    assert shown.ended.wait(60)
+    assert shown.ended.wait(120)
     assert shown.error is not None
     assert "has ended" in str(shown.error)
     assert [event.kind for event in shown.events] == ["token", "error", "done"]

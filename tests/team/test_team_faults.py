@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from failover_tools import Node
-from postgres_tools import alone, indexed, team_database, team_store, wait_until
+from patience import wait_until, within
+from postgres_tools import alone, indexed, team_database, team_store
 from repository_tools import write
 from store_digest import digest_of
 
@@ -114,12 +115,8 @@ def test_searches_go_on_without_the_database_and_say_so(node: Node, engine: Make
                 found = one.search(request)
                 assert [hit.path for hit in found.hits] == [hit.path for hit in hits]
                 assert any(note.startswith("may be stale: the team store at") for note in found.notes)
-        took = list[float]()
-        while not took or (took[-1] >= 2 and len(took) < 5):  # the least disturbed by others on this machine counts
-            started = time.monotonic()
+        with within(4):  # a connection is waited for for longer
             laptop.search(asked[0][1])
-            took.append(time.monotonic() - started)
-        assert min(took) < 2
         (project / "new.py").write_text("def late():\n    return 1\n")
         with pytest.raises(StoreUnavailable):
             laptop.index(IndexRequest((str(project),)))
@@ -199,7 +196,7 @@ def test_the_server_ends_the_sessions_of_a_machine_that_is_cut_off(url: str) -> 
 
 
 def test_a_migration_that_is_cut_short_is_made_again(node: Node, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = [*migrations(), module.Migration(9998, "slow", 1, "CREATE TABLE half(); SELECT pg_sleep(20)")]
+    slow = [*migrations(), module.Migration(9998, "slow", 1, "CREATE TABLE half(); SELECT pg_sleep(900)")]
     with monkeypatch.context() as patch:
         patch.setattr(module, "migrations", lambda: slow)
         failed: list[BaseException] = []
@@ -212,10 +209,10 @@ def test_a_migration_that_is_cut_short_is_made_again(node: Node, url: str, monke
 
         thread = threading.Thread(target=start)
         thread.start()
-        sleeping = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(20)%' AND pid <> pg_backend_pid()"
+        sleeping = "SELECT 1 FROM pg_stat_activity WHERE query LIKE '%pg_sleep(900)%' AND pid <> pg_backend_pid()"
         wait_until(lambda: bool(node.execute(sleeping)))
         node.kill()
-        thread.join(20)
+        thread.join(120)
         revive(node)
     assert failed
     opened = TeamDatabase(url)
@@ -235,7 +232,7 @@ def test_a_disk_that_is_full_here_leaves_the_team_whole(
     environment = os.environ | {"CODEINFO_STORE_URL": url, "CODEINFO_CACHE_DIR": str(tmp_path / "laptop")}
     line = f"ulimit -f 300; exec {sys.executable} -m codeinfo index {project}"
     done = subprocess.run(
-        ["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=60, check=False
+        ["bash", "-c", line], env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == OutOfSpace.exit_code, done.stderr
     assert "full" in done.stderr
@@ -273,7 +270,7 @@ def test_a_server_pulls_what_is_announced(engine: MakeEngine, project: Path) -> 
         store = index.live_store()
         return store is not None and "late.py" in store.manifest()
 
-    wait_until(has_it, 10)  # nobody asked
+    wait_until(has_it)  # nobody asked
 
 
 # --- killed writers ---

@@ -411,7 +411,7 @@ def test_a_project_that_cannot_be_opened_is_left_out(two_projects: str, engine: 
 
 def test_copies_are_pulled_side_by_side(two_projects: str, engine: MakeEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each waits until the other has begun, so one after the other would never end."""
-    begun = threading.Barrier(2, timeout=20)
+    begun = threading.Barrier(2, timeout=120)
     pull = TeamStore.pull
 
     def together(store: TeamStore) -> bool:

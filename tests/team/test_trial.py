@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from failover_tools import free_port
 from git_server import serving
-from postgres_tools import wait_until
+from patience import wait_until
 from repository_tools import Repository
 from web_tools import environment_of
 
@@ -26,7 +26,7 @@ def search(port: int, token: str, query: str) -> list[str]:
         f"http://127.0.0.1:{port}/api/v1/search", json.dumps({"query": query}).encode(), headers
     )
     try:
-        with urllib.request.urlopen(asked, timeout=20) as reply:
+        with urllib.request.urlopen(asked, timeout=120) as reply:
             return [hit["path"] for hit in json.load(reply)["hits"]]
     except OSError:  # not up yet, or not indexed yet
         return []
@@ -55,7 +55,7 @@ def test_one_command_leads_to_a_search(tmp_path: Path, home: Path) -> None:
         finally:
             is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # below nohup, by the command too
             started.send_signal(signal.SIGTERM if is_ignored else signal.SIGHUP)  # its terminal was closed
-            code = started.wait(90)
+            code = started.wait(120)
     assert code == 0, log.read_text()
     assert "Failed to stop" not in log.read_text(), "PostgreSQL was killed"
     (folder,) = home.rglob("trial-postgres")

@@ -25,7 +25,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_help import text_of
 from model_server import ScriptedServer
-from postgres_tools import wait_until
+from patience import wait_until
 from server_tools import Server
 from web_tools import ANSWER, SLOW, make_project, script
 
@@ -91,7 +91,7 @@ class Site:
         self.address = address
 
     def send(self, method: str, path: str, body: str | None = None, **headers: str) -> tuple[int, str, Any]:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=120)
         with closing(connection):
             connection.request(method, path, body, {name.replace("_", "-"): value for name, value in headers.items()})
             reply = connection.getresponse()
@@ -99,7 +99,7 @@ class Site:
 
     @contextmanager
     def stream(self, path: str, **headers: str) -> Iterator[http.client.HTTPResponse]:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
+        connection = http.client.HTTPConnection(self.address, timeout=120)
         with closing(connection):
             connection.request("GET", path, None, {name.replace("_", "-"): value for name, value in headers.items()})
             yield connection.getresponse()
@@ -135,7 +135,7 @@ class McpSession(Worker):
 
     async def _call_tools(self, address: str, token: str) -> None:
         async with (
-            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=30) as connections,
+            httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=120) as connections,
             Client(streamable_http_client(address, http_client=connections), mode="legacy") as client,
         ):
             while not self.stopping.is_set():
@@ -206,7 +206,7 @@ def test_sessions_and_streams_go_on_while_servers_are_restarted(postgres: str, t
             for worker in workers:
                 worker.stopping.set()
             for worker in workers:
-                worker.join(60)
+                worker.join(120)
             for server in servers:
                 server.end()
                 assert server.process.stdout is not None

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from postgres_tools import called_by, user_data, wait_until
+from patience import wait_until
+from postgres_tools import called_by, user_data
 
 from codeinfo.errors import CodeInfoError, NotFound
 from codeinfo.operations.answers import ConversationIdsRequest, ConversationSearchRequest, ConversationsRequest

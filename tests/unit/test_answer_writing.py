@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import time
 from typing import Any
 
 import pytest
 from loop_tools import FIVE, Scenario, interrupt, passage
+from patience import is_quick
 from scripted import Reply, ScriptedLlm
 
 from codeinfo.answers.evidence import Retrieval, fence, format_passages, halve, quote_passages
@@ -264,9 +264,7 @@ def test_text_about_statistics_stays() -> None:
 
 def test_stripping_takes_linear_time() -> None:
     hostile = "---\n📊 **LLM Usage Stats:**\n" * 20_000 + "- **API Calls:** " * 20_000
-    started = time.process_time()
-    strip_stats(hostile)
-    assert time.process_time() - started < 2
+    assert is_quick(lambda: strip_stats(hostile), 5)
 
 
 def test_prompts_take_values_with_braces() -> None:
@@ -278,8 +276,10 @@ def test_prompts_take_values_with_braces() -> None:
 @pytest.mark.parametrize("piece", ["[", "<", "\n", "1 ", "every ", "- ", "a. "])
 def test_a_hostile_passage_is_read_quickly(piece: str) -> None:
     readme = Passage("/r", "README.md", 1, 9, piece * (5000 // len(piece)))
-    started = time.monotonic()
-    for question in ("how long do refunds take", "what does this project do"):
+
+    def read(question: str) -> None:
         retrieval = Retrieval(question, (readme,), Quality("ok", 1.0))
         extract(question, retrieval, (readme,), (readme,), {"refunds": 1.0, "take": 1.0}, read_file)
-    assert time.monotonic() - started < 1
+
+    assert is_quick(lambda: read("how long do refunds take"), 1)
+    assert is_quick(lambda: read("what does this project do"), 1)

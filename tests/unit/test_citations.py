@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
+from patience import is_quick
 
 from codeinfo.answers.write import CitationChecker
 from codeinfo.model import Passage
@@ -99,9 +98,7 @@ def test_code_fences_stay_open_over_pieces() -> None:
 
 @pytest.mark.parametrize("hostile", ["a" * 200_000, "[1" * 60_000, "`" * 100_000, "a.a/" * 50_000, '"' * 100_000])
 def test_hostile_text_takes_little_time(hostile: str) -> None:
-    started = time.process_time()
-    checked(hostile + " [1]")
-    assert time.process_time() - started < 5
+    assert is_quick(lambda: checked(hostile + " [1]"), 5)
 
 
 def test_a_claim_is_reported_without_the_gap_of_its_citation() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import time
 from pathlib import Path
 
 import pytest
+from patience import is_quick
 
 from codeinfo.config import Config, parse_toml, refuses_colour, user_file
 from codeinfo.errors import UsageError
@@ -294,10 +294,11 @@ def test_a_huge_settings_file_is_refused_unread(tmp_path: Path, size: int) -> No
     "key", ["a." * 500_000 + "b", '"a b" . ' * 100_000 + "b", "[" + "'x'." * 200_000 + "b]\n" + "c = 1\n" * 2]
 )
 def test_a_key_that_the_parser_would_take_an_hour_for_is_refused(key: str) -> None:
-    started = time.process_time()
-    with pytest.raises(UsageError, match="more than 100 parts"):
-        parse_toml(f"{key} = 1", Path("a.toml"))
-    assert time.process_time() - started < 5
+    def parse() -> None:
+        with pytest.raises(UsageError, match="more than 100 parts"):
+            parse_toml(f"{key} = 1", Path("a.toml"))
+
+    assert is_quick(parse, 5)
 
 
 def test_many_dots_are_no_long_key() -> None:

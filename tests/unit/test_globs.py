@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec
+from patience import is_quick
 from web_tools import environment_of, first_search, make_project, served
 
 from codeinfo.collections import collection_of, read_manifest
@@ -92,9 +93,9 @@ def test_globs_agree_with_trying_every_way(parts: list[str], names: list[str]) -
     ],
 )
 def test_a_hostile_glob_takes_no_time(glob: str, path: str) -> None:
-    started = time.process_time()
-    assert match_globs([f"{path}/{number}" for number in range(100)], [glob]) == [False] * 100
-    assert time.process_time() - started < 5
+    matched = list[bool]()
+    assert is_quick(lambda: matched.extend(match_globs([f"{path}/{number}" for number in range(100)], [glob])), 5)
+    assert not any(matched)
 
 
 def test_time_grows_with_the_length_of_a_path() -> None:
@@ -110,12 +111,13 @@ def test_time_grows_with_the_length_of_a_path() -> None:
 
 
 def test_a_hostile_ignore_line_takes_no_time() -> None:
-    started = time.process_time()
-    for line in ("**/a/" * 60 + "z", "**/a/**/a/**/a/**/a/**/a/**/z", "**/*a/**/*a/**/z", "*a" * 2000 + "z"):
-        file = ignore.parse("", ".gitignore", line)
-        assert not file.refused_lines
-        assert file.match(DEEP) is None
-    assert time.process_time() - started < 5
+    def match() -> None:
+        for line in ("**/a/" * 60 + "z", "**/a/**/a/**/a/**/a/**/a/**/z", "**/*a/**/*a/**/z", "*a" * 2000 + "z"):
+            file = ignore.parse("", ".gitignore", line)
+            assert not file.refused_lines
+            assert file.match(DEEP) is None
+
+    assert is_quick(match, 5)
 
 
 @pytest.mark.parametrize(
@@ -186,15 +188,17 @@ def test_a_search_with_a_hostile_glob_does_not_stop_the_server(tmp_path: Path) -
         def follow() -> None:
             headers = {"content-type": "application/json"}
             body = json.dumps({"query": "transfer", "globs": [HOSTILE]}).encode()
-            urllib.request.urlopen(urllib.request.Request(f"{address}/api/v1/search", body, headers), timeout=60).read()
+            urllib.request.urlopen(
+                urllib.request.Request(f"{address}/api/v1/search", body, headers), timeout=120
+            ).read()
 
         asking = threading.Thread(target=follow, daemon=True)
         asking.start()
-        time.sleep(0.3)
         for _ in range(5):
-            with urllib.request.urlopen(f"{address}/health", timeout=30) as reply:
+            time.sleep(0.1)
+            with urllib.request.urlopen(f"{address}/health", timeout=120) as reply:
                 assert reply.status == 200
-        asking.join(60)
+        asking.join(120)
         assert not asking.is_alive()
 
 
@@ -211,7 +215,7 @@ def test_a_package_with_hostile_globs_is_synced_or_refused(tmp_path: Path) -> No
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["reports"][0]["plan"]["added"] == ["/".join(["a"] * 60) + "/deep.md"]

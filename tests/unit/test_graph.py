@@ -1546,7 +1546,7 @@ def test_the_map_lists_hotspots_of_shipped_code_only(tmp_path: Path) -> None:
     root = written(tmp_path, sources)
     for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "first")):
         settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org")
-        subprocess.run(["git", *settings, *arguments], cwd=root, check=True, timeout=60)
+        subprocess.run(["git", *settings, *arguments], cwd=root, check=True, timeout=120)
     with opened(root) as engine:
         hotspots = engine.code.map(MapRequest(str(root))).hotspots
     assert [(one.path, one.score) for one in hotspots] == [("src/Web/Shop.cs", 1.0)]

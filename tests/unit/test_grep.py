@@ -6,7 +6,6 @@ import json
 import os
 import re
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from conftest import RunCli
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from patience import is_quick
 from repository_tools import Repository, write
 
 from codeinfo.config import Config
@@ -161,9 +161,11 @@ def test_what_is_refused_is_said_with_its_place(pattern: str, said: str) -> None
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "(a+)+$", "(.*a){20}b", r"(\w+\s?)+x"])
 def test_a_hostile_expression_takes_linear_time(pattern: str) -> None:
     text = b"a" * 200_000 + b"\n"
-    started = time.process_time()
-    assert list(matching_lines(Pattern(pattern, regex=True), text)) in ([], [(0, 0, 0, len(text) - 1)])
-    assert time.process_time() - started < 5
+
+    def match() -> None:
+        assert list(matching_lines(Pattern(pattern, regex=True), text)) in ([], [(0, 0, 0, len(text) - 1)])
+
+    assert is_quick(match, 5)
 
 
 # --- what a pattern needs --------------------------------------------------------------------------------------------

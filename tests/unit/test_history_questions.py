@@ -67,7 +67,7 @@ def clones(tmp_path: Path) -> Path:
 def make(clones: Path, *options: str) -> dict[str, dict[str, Any]]:
     """The questions by their first lines."""
     command = [sys.executable, str(BENCHMARKS / "history_questions.py"), "list", "clones", "out", *options]
-    done = subprocess.run(command, cwd=clones.parent, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, cwd=clones.parent, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     rows = [json.loads(line) for line in (clones.parent / "out" / "queries.jsonl").read_text().splitlines()]
     return {row["query"].partition("\n")[0]: row for row in rows}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from patience import is_quick
 from team_tools import DAY, NOW, build_team, engine_of
 
 from codeinfo.config import Config
@@ -120,7 +121,7 @@ for number in range(25):
 
 def test_processes_that_remember_at_once_lose_nothing(tmp_path: Path) -> None:
     running = [subprocess.Popen([sys.executable, "-c", ADDING, who, str(tmp_path)]) for who in ("ann", "ben", "cem")]
-    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert [process.wait(120) for process in running] == [0, 0, 0]
     assert len(read_memories(tmp_path)) == 75
     assert [path.name for path in (tmp_path / ".codeinfo").iterdir()] == ["memory.json"]
 
@@ -322,7 +323,7 @@ def test_what_was_reverted_is_no_decision_any_more() -> None:
 
 def git(folder: Path, *arguments: str) -> None:
     settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=120)
 
 
 def test_a_merge_speaks_for_the_change_it_brings(tmp_path: Path) -> None:
@@ -523,6 +524,5 @@ def test_a_repository_cannot_write_the_label_of_its_memories(tmp_path: Path, fie
 
 @pytest.mark.parametrize("part", ["https://a", "#11", "@a#1", "fix ", "a/#1.", "![", "<img ", "![](", "<!--"])
 def test_a_hostile_message_takes_no_time(part: str) -> None:
-    started = time.process_time()
-    from_log(log_of(("fix: the parser", f"{part * 20_000} !", "a.py")), NOW)
-    assert time.process_time() - started < 1
+    log = log_of(("fix: the parser", f"{part * 20_000} !", "a.py"))
+    assert is_quick(lambda: from_log(log, NOW), 2)

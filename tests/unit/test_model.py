@@ -47,5 +47,5 @@ for _ in range(100):
 )
 def test_threads_may_decode_a_type_for_the_first_time_together(used: str, call: str) -> None:
     program = RACE.format(used=used, call=call)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from model_server import CHAT_MODEL, EMBEDDING_MODEL, ScriptedServer, Trouble
+from patience import is_quick, within
 from scripted import Reply
 
 from codeinfo.answers.model import ThinkFilter, json_objects, problems, strip_think
@@ -61,9 +61,7 @@ def test_redaction() -> None:
     assert redact("sk-proj-abcdefghijklmnopqrstuvwxyz") == "[key]"
     assert redact("http://h/v1?api_key=abcdef123&x=1") == "http://h/v1?api_key=[key]&x=1"
     assert redact("a task-oriented risk-averse text") == "a task-oriented risk-averse text"
-    started = time.process_time()
-    redact("sk-" * 100_000 + "Bearer " * 100_000)
-    assert time.process_time() - started < 2
+    assert is_quick(lambda: redact("sk-" * 100_000 + "Bearer " * 100_000), 5)
 
 
 def test_key_files(tmp_path: Path) -> None:
@@ -140,19 +138,21 @@ def test_reasoning_is_stripped_from_a_stream(given: str, expected: str, size: in
 
 @pytest.mark.parametrize("hostile", ["<think>", "</think>", "<think>x</think>", "<", "<thin", "`<think>"])
 def test_reasoning_is_stripped_in_linear_time(hostile: str) -> None:
-    started = time.process_time()
-    strip_think(hostile * 100_000)
     shown = ThinkFilter()
-    for _ in range(20_000):
-        shown.feed(hostile)
-    assert time.process_time() - started < 5
+
+    def strip() -> None:
+        strip_think(hostile * 100_000)
+        for _ in range(20_000):
+            shown.feed(hostile)
+
+    assert is_quick(strip, 5)
 
 
 @pytest.mark.parametrize("hostile", ["{", '{"a":', '{"a": [', "["])
 def test_hostile_json_ends_quickly(hostile: str) -> None:
-    started = time.process_time()
-    assert list(json_objects(hostile * 100_000)) == []
-    assert time.process_time() - started < 5
+    found = list[object]()
+    assert is_quick(lambda: found.extend(json_objects(hostile * 100_000)), 5)
+    assert found == []
 
 
 def test_the_schema_check_names_each_problem_with_its_place() -> None:
@@ -183,9 +183,8 @@ def test_discovery_reports_every_port_quickly_and_sends_no_key() -> None:
     with ScriptedServer() as server, ScriptedServer(key="locked-away") as locked, ScriptedServer() as gone:
         gone.__exit__()
         ports = {"LM Studio": server.port, "vLLM": locked.port, "Ollama": gone.port}
-        started = time.monotonic()
-        found = discover(ports, seconds=20)
-        assert time.monotonic() - started < 15, "no port is waited for"
+        with within(30):  # no port is waited for
+            found = discover(ports, seconds=60)
         assert [each.state for each in found] == ["ok", "LLM_UNAUTHORIZED", "LLM_UNAVAILABLE"]
         assert found[0].models == (CHAT_MODEL, EMBEDDING_MODEL)
         assert chat_models(found[0].models) == (CHAT_MODEL,)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from pathlib import Path
 
 import pytest
+from patience import is_quick
 
 from codeinfo.model import Skip, SourceFile, Text
 from codeinfo.sources import read
@@ -282,6 +282,5 @@ def test_decode_masks_and_says_so() -> None:
      "://a:", "://", "AKIA ", "PASSWORD=a1", "eyJaaaaaaaaaaaaaaaaaaaa.", "SG.", "api_key_", "@"],
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(piece: str) -> None:
-    started = time.process_time()
-    mask((piece * (1_000_000 // len(piece)))[:1_000_000] + "@")
-    assert time.process_time() - started < 3
+    text = (piece * (1_000_000 // len(piece)))[:1_000_000] + "@"
+    assert is_quick(lambda: mask(text), 5)

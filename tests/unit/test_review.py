@@ -153,7 +153,7 @@ def test_the_teams_packet(tmp_path: Path) -> None:
 
 def git(folder: Path, *arguments: str) -> None:
     settings = ("-c", "user.name=Ann", "-c", "user.email=ann@example.org", "-c", "commit.gpgsign=false")
-    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=60)
+    subprocess.run(["git", *settings, *arguments], cwd=folder, check=True, capture_output=True, timeout=120)
 
 
 def commit(folder: Path, subject: str, files: dict[str, str]) -> None:

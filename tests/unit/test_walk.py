@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -271,9 +270,7 @@ def test_special_files_are_never_opened(root: Path) -> None:
     os.mkfifo(root / "pipe.py")
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(root / "socket.py"))
-        started = time.monotonic()
         result = walk(root)
-    assert time.monotonic() - started < 5
     assert paths(result) == ["a.py"]
     assert why(root, "pipe.py").rule == "special-file"
 
