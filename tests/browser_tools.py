@@ -18,7 +18,7 @@ if not CHROMIUM.exists():
 from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright  # noqa: E402
 
 SERIOUS = ("serious", "critical")
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 120_000
 
 
 class Site(Struct):

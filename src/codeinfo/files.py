@@ -208,13 +208,14 @@ def locked(
 ) -> Iterator[int]:
     """Lock an open file or folder, which others hold only for moments, and close it after the block. A holder that was
     stopped (Ctrl-Z) may never release it."""
-    until = time.monotonic() + patience_s
+    waited_s = 0.0  # counted: on a busy machine, or one that stood still, the holder is as late as we are
     try:
         while not try_lock(handle, path, shared=shared):
-            if time.monotonic() >= until:
+            if waited_s >= patience_s:
                 step = "Try again; if it stays locked, end the process that holds the lock"
                 raise Busy(f"{path} is locked by another process", step)
             time.sleep(_LOCK_RETRY_S)
+            waited_s += _LOCK_RETRY_S
         yield handle
     finally:
         os.close(handle)

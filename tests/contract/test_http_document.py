@@ -21,9 +21,8 @@ SEED = 9
 HOOKS = Path(__file__).parents[1] / "schemathesis_hooks.py"
 
 
-@pytest.mark.timeout(300)
 def test_a_sample_of_every_operation_holds(tmp_path: Path) -> None:
-    assert hold(tmp_path, phases="fuzzing", examples=1, seconds=240) > 70
+    assert hold(tmp_path, phases="fuzzing", examples=1, seconds=500) > 70
 
 
 @pytest.mark.soak
@@ -46,7 +45,7 @@ def hold(tmp_path: Path, *, phases: str, examples: int, seconds: int) -> int:
             "--phases", phases, "--max-examples", str(examples), "--checks", CHECKS,
             "--seed", str(SEED), "--generation-database", "none",
             "--header", f"X-CodeInfo-Token: {token}", "--exclude-path", STREAMS,
-            "--request-timeout", "20", "--no-color", "--suppress-health-check", "all",
+            "--request-timeout", "120", "--no-color", "--suppress-health-check", "all",
             "--report-json-path", str(report),
         ]  # fmt: skip
         known = {"DOCUMENT_TEST_KNOWN": json.dumps(what_there_is(address, token, project))}

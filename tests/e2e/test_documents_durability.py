@@ -218,6 +218,7 @@ def test_a_document_is_written_and_deleted_while_others_index_its_collection(
             deleted = facade.documents.delete(DocsDeleteRequest("wiki", ("a.md",)))
         assert (written.changed, written.notes, deleted.documents) == (True, (BEING_INDEXED,), 1)
         assert written.hash == facade.documents.update(DocsUpdateRequest("wiki", "b.md", "# B\n\nBananas.\n")).hash
+        monkeypatch.setattr("codeinfo.engine.documents.PATIENCE_S", 120.0)
         with index.folder.lock():
             request = DocsUpdateRequest("wiki", "c.md", "# C\n\nCherries.\n")
             waiting = threading.Thread(target=facade.documents.update, args=(request,))

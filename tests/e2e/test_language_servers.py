@@ -83,7 +83,6 @@ def lines(report: ReferenceReport) -> set[tuple[str, int, str]]:
 # --- a real server ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(400)
 def test_a_server_proves_what_types_tell_it(project: Path) -> None:
     """What a generic function returns only a type checker knows. The line has signs of two UTF-16 units before it."""
     with engine_for(project) as engine:
@@ -117,7 +116,6 @@ def test_a_server_proves_what_types_tell_it(project: Path) -> None:
     wait_until(lambda: group_bytes(pid) == 0)
 
 
-@pytest.mark.timeout(400)
 def test_a_server_ends_with_a_process_that_was_killed(project: Path, tmp_path: Path) -> None:
     program = tmp_path / "ask.py"
     program.write_text(f"""

@@ -23,7 +23,7 @@ from codeinfo.errors import Busy
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import IndexFolder
 
-SECONDS = 8.0  # to say Busy, on a machine that is shared: the patience is 3
+SECONDS = 60.0  # to say Busy, on a machine that is shared: the patience is 3
 HOLDER = """
 import fcntl, os, sys
 handle = os.open(sys.argv[1], os.O_RDONLY)

@@ -336,7 +336,7 @@ def test_a_worker_that_has_grown_is_no_spare(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_spare_worker_ends_by_itself_and_is_not_reused_then() -> None:
-    spares = Spares(seconds=1.0)
+    spares = Spares(seconds=2.0)
     with ParsePool(PATIENT, spares=spares) as pool:
         list(pool.run(files(1)))
         (pid,) = worker_pids(pool)

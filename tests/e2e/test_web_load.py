@@ -24,7 +24,7 @@ from typing import cast
 
 import pytest
 import uvicorn
-from patience import within
+from patience import RunningTime, wait_until, within
 from starlette.testclient import TestClient
 from web_tools import Address, client, commit, first_search, served, token
 
@@ -120,7 +120,7 @@ for limits in ((4096, 4096), (256, 4096), (256, 1024), (64, 64)):
 def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "HEADER_SECONDS", 2.0)
     with small_server(answer_unread, 10) as address:
-        started = time.monotonic()
+        started, clock = time.monotonic(), RunningTime()
         silent, slow = connect(address), connect(address)
         closed: dict[str, float] = {}
 
@@ -128,7 +128,8 @@ def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
             one.settimeout(120)
             reply = one.recv(1000)
             assert reply == b"" or b" 408 " in reply
-            closed[name] = time.monotonic() - started
+            closed[name] = clock.seconds
+            assert time.monotonic() - started > 1.9
 
         waiting = [threading.Thread(target=wait, args=pair) for pair in (("silent", silent), ("slow", slow))]
         for thread in waiting:
@@ -140,7 +141,8 @@ def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
         for thread in waiting:
             thread.join(120)
         assert closed.keys() == {"silent", "slow"}
-        assert 1.9 < min(closed.values()) <= max(closed.values()) < 14
+        clock.stop()
+        assert max(closed.values()) < 14
         # One that asks and then rests is not slow.
         host = address.removeprefix("http://")
         with contextlib.closing(http.client.HTTPConnection(host, timeout=120)) as fine:
@@ -188,20 +190,21 @@ HELD = {  # requests that would each hold a connection for good
 
 @pytest.mark.parametrize("request_bytes", HELD.values(), ids=HELD)
 def test_nobody_holds_a_connection_for_good(request_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 1.0)
-    monkeypatch.setattr(http_server, "REPLY_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 2.0)
+    monkeypatch.setattr(http_server, "REPLY_SECONDS", 2.0)
     with small_server(answer_unread, 3) as address, contextlib.ExitStack() as stack:
         held = [stack.enter_context(connect(address)) for _ in range(3)]
         for one in held:
             one.sendall(request_bytes)
-        time.sleep(0.3)
-        assert get(address, "/") == 503
-        for _ in range(5):
-            time.sleep(0.4)
+        wait_until(lambda: get(address, "/") == 503)
+
+        def is_free() -> bool:
             for one in held:
                 with contextlib.suppress(OSError):
                     one.sendall(b"x")  # it is not silent
-        assert get(address, "/") == 200
+            return get(address, "/") == 200
+
+        wait_until(is_free)
 
 
 def test_a_connection_that_sends_in_time_stays(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,8 +247,7 @@ def test_two_origins_are_refused_by_the_real_server(project: Path, tmp_path: Pat
 
 def test_one_length_holds_for_every_text(project: Path) -> None:
     long = "x " * (MAX_TEXT_CHARS // 2) + "y"
-    with client(project) as web:
-        started = time.monotonic()
+    with client(project) as web, within(60):
         replies: list[tuple[str, str]] = []
         for path, body in (
             ("/api/v1/search", {"query": long}),
@@ -266,7 +268,6 @@ def test_one_length_holds_for_every_text(project: Path) -> None:
         for path, said in replies:
             assert f"{MAX_TEXT_CHARS + 1:,} characters" in said, path
         assert web.post("/api/v1/search", json={"query": long[:-1]}).status_code == 200
-        assert time.monotonic() - started < 20
 
 
 def call_tool(web: TestClient, query: str) -> str:
@@ -280,7 +281,6 @@ def call_tool(web: TestClient, query: str) -> str:
 # --- time and memory --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(300)
 def test_the_server_is_alive_while_requests_burn_time(project: Path, tmp_path: Path) -> None:
     for number in range(150):
         names = "\n".join(f"def work_{number}_{one}(item):\n    return get(item, {one})\n" for one in range(20))
@@ -311,15 +311,16 @@ def test_the_server_is_alive_while_requests_burn_time(project: Path, tmp_path: P
             time.sleep(1)
             waited = []
             for path in ("/version", "/health") * 4:
-                started = time.monotonic()
+                clock = RunningTime()
                 assert get(address, path) == 200
-                waited.append(time.monotonic() - started)
+                clock.stop()
+                waited.append(clock.seconds)
         finally:
             ended.set()
             for thread in burning:
                 thread.join(240)
-        assert sorted(waited)[len(waited) // 2] < 2
-        assert max(waited) < 8
+        assert sorted(waited)[len(waited) // 2] < 4
+        assert max(waited) < 15
 
 
 def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) -> None:
@@ -333,8 +334,7 @@ def test_a_loop_that_stood_still_is_noticed(caplog: pytest.LogCaptureFixture) ->
 
     with caplog.at_level(logging.WARNING):
         asyncio.run(stand_still())
-    (late_s,) = re.findall(r"did not answer anybody for ([\d.]+) s", caplog.text)
-    assert float(late_s) > 1
+    assert max(map(float, re.findall(r"did not answer anybody for ([\d.]+) s", caplog.text))) > 1
 
 
 def test_a_map_is_drawn_once_until_something_changes(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -197,7 +197,7 @@ def test_path_and_lines_are_copied_and_the_editor_is_opened(page: Page, site: Si
     assert re.fullmatch(rf"vscode://file{re.escape(str(site.project))}/bank\.py:\d+", str(editor))
     hit.locator(".place").click()
     page.locator("#panel").get_by_role("button", name="Copy path").click()
-    assert clipboard(page).startswith("bank.py:")
+    page.wait_for_function("async () => (await navigator.clipboard.readText()).startsWith('bank.py:')")
 
 
 def test_a_question_about_a_result_waits_to_be_sent(page: Page) -> None:
@@ -378,7 +378,7 @@ def test_a_first_search_shows_how_far_indexing_is_and_then_its_results(tmp_path:
         expect(card).to_contain_text(re.compile(r"Looking for files|\d+ of \d+ files"))
         expect(page.locator("progress")).to_be_visible()
         check_accessible(page)
-        expect(card).to_have_count(0, timeout=60_000)
+        expect(card).to_have_count(0)
         expect(page.locator(".hit").first).to_contain_text("bank.py")
         assert page.locator(".notice", has_text="being built").count() == 0
     page.close()

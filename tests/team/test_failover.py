@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from failover_tools import cluster, fail_over_under_load, indexed
+from patience import RunningTime, within
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codeinfo.errors import StoreUnavailable
@@ -37,19 +38,20 @@ def test_a_primary_that_is_stuck_is_left_within_seconds(tmp_path: Path) -> None:
             store.pull()
         made.primary.freeze()
         found: list[float] = []
-        frozen = time.monotonic()
+        clock = RunningTime()
 
         def search(store: TeamStore) -> None:
             store.pull()
-            found.append(time.monotonic() - frozen)
+            found.append(clock.seconds)
 
         threads = [threading.Thread(target=search, args=(store,)) for store in stores]
         for thread in threads:
             thread.start()
         made.standby.promote()
-        promoted = time.monotonic() - frozen
+        promoted = clock.seconds
         for thread in threads:
             thread.join(120)
+        clock.stop()
         made.primary.kill()
         assert len(found) == len(stores)
         assert max(found) < max(4.0, promoted + 2.5), (found, promoted)
@@ -84,10 +86,5 @@ def test_a_host_that_is_gone_costs_half_a_second(postgres: str) -> None:
         port = silent.getsockname()[1]
         parts = conninfo_to_dict(postgres)
         both = make_conninfo(postgres, host=f"127.0.0.1,{parts['host']}", port=f"{port},5432")
-        took = []
-        for _ in range(3):
-            with closing(TeamDatabase(both)) as database:
-                started = time.monotonic()
-                assert database.read(lambda db: db.execute("SELECT 1").fetchall()) == [(1,)]
-                took.append(time.monotonic() - started)
-        assert min(took) < 2
+        with closing(TeamDatabase(both)) as database, within(4):
+            assert database.read(lambda db: db.execute("SELECT 1").fetchall()) == [(1,)]

@@ -6,11 +6,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from kill_tools import kill_servers
 
 
-@pytest.mark.timeout(300)
 def test_a_server_killed_at_any_moment_loses_nothing(postgres: str, tmp_path: Path) -> None:
     outcome = kill_servers(postgres, tmp_path, 5)
     assert outcome.problems == []

@@ -169,7 +169,6 @@ def restart(old: Server, start: Any) -> Server:
     return started
 
 
-@pytest.mark.timeout(300)
 def test_sessions_and_streams_go_on_while_servers_are_restarted(postgres: str, team: str, tmp_path: Path) -> None:
     proxy = Proxy()
     site = Site(f"127.0.0.1:{proxy.port}")

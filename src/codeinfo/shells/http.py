@@ -278,10 +278,11 @@ class Server(uvicorn.Server):
                 server.close()
             for connection in waiting:
                 await asyncio.get_running_loop().connect_accepted_socket(make, connection)
-            closed = time.monotonic()
             await asyncio.sleep(LAST_S)
-            while not self._is_done() or (self._expects_requests() and time.monotonic() - closed < NOTICE_S):
+            waited_s = LAST_S
+            while not self._is_done() or (self._expects_requests() and waited_s < NOTICE_S):
                 await asyncio.sleep(_LOOK_S)  # what was begun at the last moment
+                waited_s += _LOOK_S
             dispatch.end_by_deadline(0)
         await super().shutdown(sockets)
 

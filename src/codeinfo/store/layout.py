@@ -195,7 +195,7 @@ class IndexFolder:
         """Hold the right to write in this family, or raise Busy: at once if the holder is indexing this tree, which
         can be searched meanwhile, after `patience_s` if it is another one; `waiting` is called until then, and may
         raise to give up. Yields whether the last holder died. `to_remove`: a full disk does not matter."""
-        handle = self._locked_file(time.monotonic() + patience_s, waiting)
+        handle = self._locked_file(patience_s, waiting)
         try:
             died = bool(os.pread(handle, 1, 0))
             with suppress(*(OutOfSpace,) if to_remove else ()), translate_errors(self.path):
@@ -225,17 +225,19 @@ class IndexFolder:
         finally:
             os.close(handle)
 
-    def _locked_file(self, until: float, waiting: Callable[[], None]) -> int:
-        patient_until = time.monotonic() + LOCK_PATIENCE_S
+    def _locked_file(self, patience_s: float, waiting: Callable[[], None]) -> int:
+        waited_s = 0.0  # counted, as by `locked`
         while True:
             with translate_errors(self.path):
                 try:
                     private_folder(self.path, self._cache)
                     handle = open_private(self.path / "lock", os.O_RDWR)
                 except FileNotFoundError:  # another process clears it just now
-                    if time.monotonic() < patient_until:
-                        continue
-                    raise
+                    if waited_s >= LOCK_PATIENCE_S:
+                        raise
+                    time.sleep(_LOCK_RETRY_S)
+                    waited_s += _LOCK_RETRY_S
+                    continue
             try:
                 locked = try_lock(handle, self.path / "lock")
                 pid, _, tree = ("" if locked else os.read(handle, 300).decode("utf-8", "replace")).partition(" ")
@@ -248,9 +250,9 @@ class IndexFolder:
             if locked:
                 continue
             if _is_gone(pid):  # a child that it was starting, or a look at the lock, holds it for a moment longer
-                is_busy = time.monotonic() >= max(until, patient_until)
+                is_busy = waited_s >= max(patience_s, LOCK_PATIENCE_S)
             else:
-                is_busy = tree == self.tree or time.monotonic() >= until
+                is_busy = tree == self.tree or waited_s >= patience_s
             if is_busy:
                 what = self.root if tree in ("", self.tree) else f"{tree}, which shares its index with {self.root},"
                 raise Busy(
@@ -259,6 +261,7 @@ class IndexFolder:
                 )
             waiting()
             time.sleep(_LOCK_RETRY_S)
+            waited_s += _LOCK_RETRY_S
 
 
 def _is_gone(pid: str) -> bool:

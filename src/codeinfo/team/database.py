@@ -247,13 +247,14 @@ class TeamDatabase:
     @contextmanager
     def _connection(self, pool: ConnectionPool[Connection], patience_s: float) -> Iterator[Connection]:
         """A connection from the pool, with retries while the server is down."""
-        until = time.monotonic() + patience_s
+        tries = max(1, round(patience_s / _ATTEMPT_S))  # counted: while the machine stands still, so does the server
         while True:
             try:
                 db = pool.getconn()
                 break
             except PoolTimeout:
-                if time.monotonic() >= until:
+                tries -= 1
+                if not tries:
                     raise
         try:
             yield db
