@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+import psutil
 import pytest
 from patience import within
 from team_tools import build_team, engine_of
@@ -120,6 +122,18 @@ def test_a_query_that_does_not_end_is_stopped(syntax: PatternSandbox, monkeypatc
     assert syntax.gave_up
     syntax.begin()
     assert matcher.uses("aaa = 1\n", "python", "b.py") == [(0, 1)]  # a fresh process takes over
+    assert not syntax.gave_up
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the system does not tell what a process computed")
+def test_a_busy_machine_costs_no_pattern_its_uses(syntax: PatternSandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "FILE_SECONDS", 0.5)
+    before = set(psutil.Process().children())
+    matcher = Matcher(project_detectors([table("(call) @use")], syntax), syntax)
+    (worker,) = set(psutil.Process().children()) - before
+    worker.suspend()
+    threading.Timer(1.0, worker.resume).start()
+    assert matcher.uses("run()\n", "python", "a.py") == [(0, 1)]
     assert not syntax.gave_up
 
 

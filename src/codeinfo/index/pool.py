@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -178,6 +178,18 @@ class Worker(PipedProcess):
         message = marshal.dumps(values)
         self._outgoing += len(message).to_bytes(HEADER, "little")
         self._outgoing += message
+
+    def receive_in(self, seconds: float, goes_on: Callable[[], bool] = lambda: True) -> Any:
+        """The next message, None if it takes more than this. On a busy machine that is the time that the worker was
+        given, within reason."""
+        computed, last = self.cpu_seconds, time.monotonic() + PATIENCE * seconds
+        reply = self.receive(time.monotonic() + seconds)
+        while reply is None and goes_on() and time.monotonic() < last:
+            left = seconds - (self.cpu_seconds - computed)
+            if not left > 0:  # used up, or not a number where the system does not tell
+                break
+            reply = self.receive(min(time.monotonic() + max(left, _LEAST_WAIT_S), last))
+        return reply
 
     def _whole_message(self) -> tuple[bool, Any] | None:
         if len(self._incoming) < HEADER:
@@ -433,16 +445,8 @@ class _Feeder:
         """Wait until the first job is answered; otherwise return why it never will be."""
         worker = self._worker or self._start_worker()
         timeout = time_limit_s(self._at_hand[0].task.text, self._settings)
-        start, computed = time.monotonic(), worker.cpu_seconds
-        last = start + PATIENCE * timeout
         try:
-            reply = worker.receive(start + timeout)
-            # A busy machine must not cost a file its syntax: the limit is for the time that the worker was given.
-            while reply is None and not self._stopping and time.monotonic() < last:
-                left = timeout - (worker.cpu_seconds - computed)
-                if not left > 0:  # used up, or not a number where the system does not tell
-                    break
-                reply = worker.receive(min(time.monotonic() + max(left, _LEAST_WAIT_S), last))
+            reply = worker.receive_in(timeout, lambda: not self._stopping)
         except EOFError:
             return self._lose_worker()
         return self._accept(reply) if reply is not None else f"gave up after {timeout:g} s"
@@ -584,9 +588,9 @@ class PatternSandbox:
 
     def _find(self, request: tuple[Any, ...]) -> list[list[Any]]:
         if self._left > 0:
-            started = time.monotonic()
-            reply = self._ask(request, min(FILE_SECONDS, self._left))
-            self._left -= time.monotonic() - started
+            started, most = time.monotonic(), min(FILE_SECONDS, self._left)
+            reply = self._ask(request, most)
+            self._left -= min(time.monotonic() - started, most)
             if reply is not None and reply[0]:
                 lines: list[list[Any]] = reply[1]
                 return lines
@@ -606,7 +610,7 @@ class PatternSandbox:
                 if not self._worker.begin(ChunkSettings()):
                     raise EOFError
             self._worker.send(request)
-            reply: tuple[bool, Any] | None = self._worker.receive(time.monotonic() + seconds)
+            reply: tuple[bool, Any] | None = self._worker.receive_in(seconds)
         except (OSError, EOFError):
             reply = None
         if reply is None:

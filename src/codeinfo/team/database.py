@@ -196,8 +196,11 @@ class TeamDatabase:
         host, port = (",".join(map(str, column)) for column in zip(*reached, strict=True))
         return make_conninfo(self.url, host=host, port=port)
 
-    def _connect(self) -> Connection:
-        db: Connection = psycopg.connect(self._conninfo(), autocommit=True, **CONNECTING)
+    def _connect(self, *, autocommit: bool = True) -> Connection:
+        try:
+            db: Connection = psycopg.connect(self._conninfo(), autocommit=autocommit, **CONNECTING)
+        except errors.ConnectionTimeout:  # this machine may have stood still
+            db = psycopg.connect(self._conninfo(), autocommit=autocommit, **CONNECTING)
         db.execute(SESSION)
         return db
 
@@ -346,8 +349,8 @@ class TeamDatabase:
 
     def _migrate(self) -> None:
         expected = migrations()
-        with psycopg.connect(self._conninfo(), **CONNECTING) as db:
-            _configure(db)
+        with self._connect(autocommit=False) as db:
+            db.commit()
             if self._read_applied(db) >= {migration.number for migration in expected}:
                 self._refuse_newer(db, expected[-1].number)
                 return
