@@ -85,7 +85,7 @@ def test_much_work_is_shared() -> None:
     with ParsePool(PATIENT, workers=2) as pool:
         results = pool.run(task(f"{number}.py", big) for number in range(8))
         next(results)
-        assert len(worker_pids(pool)) == 2
+        wait_until(lambda: len(worker_pids(pool)) == 2)
         assert len(list(results)) == 7
 
 

@@ -29,7 +29,8 @@ NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found",
 def large(tmp_path: Path) -> Path:
     """Large enough that first answers take a while: each asks about another name."""
     unwanted = shutil.ignore_patterns("__pycache__", "*.safetensors")  # other test processes write to the first
-    shutil.copytree(REPOSITORY / "src" / "codeinfo", tmp_path / "large" / "package", ignore=unwanted)
+    for name in ("engine", "graph", "search", "shells"):
+        shutil.copytree(REPOSITORY / "src" / "codeinfo" / name, tmp_path / "large" / name, ignore=unwanted)
     return tmp_path / "large"
 
 

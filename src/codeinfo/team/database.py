@@ -217,7 +217,7 @@ class TeamDatabase:
         def end() -> None:
             late.set()
             self._stuck = time.monotonic(), place
-            with suppress(OSError), socket.socket(fileno=os.dup(db.fileno())) as connection:
+            with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(db.fileno())) as connection:
                 connection.shutdown(socket.SHUT_RDWR)
 
         timer = start_timer(seconds, end)
