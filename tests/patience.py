@@ -61,3 +61,11 @@ def _computed_s(compute: Callable[[], object]) -> float:
     started = time.process_time()
     compute()
     return time.process_time() - started
+
+
+def slowdown() -> float:
+    """How much longer than itself a computation takes here, now: others have the processors, or the host has."""
+    started, computed = time.monotonic(), time.process_time()
+    while time.process_time() - computed < 0.1:
+        pass
+    return (time.monotonic() - started) / (time.process_time() - computed)

@@ -130,7 +130,7 @@ def test_a_failure_before_the_first_word_is_one_error_and_a_failed_turn(
 ) -> None:
     limits = IMPATIENT if words == "did not answer in time" else QUICK
     with ScriptedServer(script, troubles=[trouble] * 9) as server, engine_for(tree, server.url, **limits) as engine:
-        with within(30), pytest.raises(ProviderError, match=words) as caught:
+        with within(100), pytest.raises(ProviderError, match=words) as caught:
             engine.answers.ask(AskRequest(QUESTION, (str(tree),)))
         assert caught.value.code == "CODE_INFO_LLM_UNAVAILABLE"
         (conversation,) = engine.conversations.page(ConversationsRequest()).conversations
@@ -184,7 +184,7 @@ def test_a_stream_that_breaks_leaves_a_marked_partial_answer(tree: Path, trouble
 @pytest.mark.parametrize("trouble", [Trouble.ENDLESS, Trouble.ENDLESS_ARGUMENTS, Trouble.ENDLESS_COMMENTS])
 def test_what_never_ends_is_ended(tree: Path, trouble: Trouble) -> None:
     settings = {"llm.timeout_s": "1", "answers.timeout_s": "3"}
-    with ScriptedServer(script, troubles=[trouble] * 9) as server, within(30):
+    with ScriptedServer(script, troubles=[trouble] * 9) as server, within(100):
         try:
             answer = ask(tree, server.url, **settings)
             assert answer.status == "partial"

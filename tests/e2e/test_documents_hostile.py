@@ -87,7 +87,7 @@ def test_hostile_files_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
         wanted[name] = reason
     with engine() as facade:
-        with within(100):
+        with within(300):
             report = add(facade, tmp_path)
         refused = {skip.path: skip.detail for skip in report.skipped if skip.rule == "refused"}
         assert refused.keys() == wanted.keys()
@@ -95,7 +95,7 @@ def test_hostile_files_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
             assert reason in refused[name], (name, refused[name])
         assert report.documents == 1
         assert ask(facade, "when is the lantern lit")[0].document == "good.md"
-        with within(20):
+        with within(100):
             (again,) = facade.documents.sync(DocsSyncRequest()).reports  # remembered: none of them is converted again
         assert {skip.path for skip in again.skipped if skip.matters} == wanted.keys()
 
@@ -103,7 +103,7 @@ def test_hostile_files_are_refused_and_the_rest_goes_on(tmp_path: Path) -> None:
 def test_fifty_thousand_levels_of_html_cost_nothing(tmp_path: Path) -> None:
     page = "<div><ul><li><table><tr><td>" * 50_000 + "the needle" + "</td></tr></table></li></ul></div>" * 50_000
     (tmp_path / "deep.html").write_text(page)
-    with within(60), engine() as facade:
+    with within(200), engine() as facade:
         report = add(facade, tmp_path)
         assert report.documents == 1
         assert "needle" in ask(facade, "the needle")[0].content

@@ -78,7 +78,7 @@ FAULTS = [
 def test_each_fault_has_its_code_within_its_time(trouble: Trouble, code: str, role: str) -> None:
     limits = IMPATIENT if code == "TIMEOUT" else QUICK
     with ScriptedServer(troubles=itertools.repeat(trouble)) as server:
-        with within(10):
+        with within(30):
             error = chat_error(server, limits) if role == "LLM" else embedding_error(server, limits)
         if trouble is Trouble.ENDLESS_BODY and error.code == f"{role}_BAD_REPLY":
             code = "BAD_REPLY"  # a fast machine reaches the largest size before the time is up
@@ -122,7 +122,7 @@ def test_the_wait_named_by_the_endpoint_is_kept() -> None:
 @pytest.mark.parametrize("retry_after", ["3600", "Fri, 31 Dec 2100 23:59:59 GMT"])
 def test_a_wait_beyond_the_limit_fails_at_once(retry_after: str) -> None:
     with ScriptedServer(troubles=itertools.repeat(Trouble.RATE_LIMITED), retry_after=retry_after) as server:
-        with within(10):
+        with within(30):
             error = chat_error(server)
         assert error.code == "LLM_RATE_LIMITED"
         assert "next try would be in" in error.what
@@ -224,7 +224,7 @@ def test_arguments_without_end_stop_and_no_half_call_is_passed_on() -> None:
 )
 def test_noise_without_end_is_an_error_in_time(trouble: Trouble, code: str) -> None:
     limits = Limits(total_seconds=0.6 if code == "TIMEOUT" else 20, attempts=1)
-    with ScriptedServer(troubles=[trouble]) as server, within(10):
+    with ScriptedServer(troubles=[trouble]) as server, within(30):
         assert chat_error(server, limits).code == f"LLM_{code}"
 
 

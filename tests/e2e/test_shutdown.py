@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 from conftest import REPOSITORY, RunCli
-from patience import RunningTime, wait_until
+from patience import RunningTime, slowdown, wait_until
 from web_tools import environment_of
 
-WITHIN_S = 3.0
+WITHIN_S = 2.5
 CLIENTS = 16
 # Common names, so that the first answer about each takes a while.
 NAMES = ("path", "name", "text", "get", "run", "str", "value", "lines", "found", "root", "files", "add", "close")
@@ -71,7 +71,7 @@ def test_sigterm_under_load(large: Path, tmp_path: Path, codeinfo: RunCli, monke
 
 
 def end_under_load(large: Path, environment: dict[str, str], log: Path) -> float:
-    """How many seconds a busy server takes to end."""
+    """How many seconds a busy server takes to end, less those that other programs took."""
     command = [sys.executable, "-m", "codeinfo", "serve", "--port", "0"]
     with log.open("wb") as sink:
         server = subprocess.Popen(
@@ -97,7 +97,7 @@ def end_under_load(large: Path, environment: dict[str, str], log: Path) -> float
     assert server.returncode == 130
     assert "Traceback" not in log.read_text()
     wait_until(lambda: not processes_of(server.pid))
-    return clock.seconds
+    return clock.seconds / slowdown()
 
 
 def test_ctrl_c_pressed_twice_ends_it_quietly(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from browser_tools import browser as browser
 from browser_tools import entered as entered
 from browser_tools import page as page
 from browser_tools import site as site
+from patience import slowdown
 from playwright.sync_api import Browser, Page, expect
 from pygments.token import STANDARD_TYPES
 from web_tools import SLOW, make_project, script, served
@@ -124,14 +125,6 @@ PAINTED = """() => new Promise((done) => {
   };
   look();
 })"""
-
-
-def slowdown() -> float:
-    """How much longer than itself a computation takes here, now: others have the processors, or the host has."""
-    started, computed = time.monotonic(), time.process_time()
-    while time.process_time() - computed < 0.1:
-        pass
-    return (time.monotonic() - started) / (time.process_time() - computed)
 
 
 @pytest.mark.parametrize(
