@@ -9,14 +9,14 @@ import signal
 import subprocess
 import tempfile
 import termios
-import time
 from contextlib import closing
 from pathlib import Path
 
 import psycopg
 import pytest
 from failover_tools import Node, indexed
-from postgres_tools import PROGRAMS, caller_of, drop_database, new_database, run_program, team_store, wait_until
+from patience import RunningTime, wait_until
+from postgres_tools import PROGRAMS, caller_of, drop_database, new_database, run_program, team_store
 from store_digest import digest_of
 from write_calls import kill_after
 
