@@ -47,7 +47,7 @@ IDLE = 450
 
 def connect(address: Address) -> socket.socket:
     host, _, port = address.removeprefix("http://").partition(":")
-    return socket.create_connection((host, int(port)), 10)
+    return socket.create_connection((host, int(port)), 120)
 
 
 def get(address: Address, path: str, seconds: float = 120) -> int:
@@ -157,7 +157,15 @@ def test_who_does_not_ask_in_time_is_sent_away(monkeypatch: pytest.MonkeyPatch) 
 @contextlib.contextmanager
 def small_server(app: App, most: int) -> Iterator[Address]:
     """Our protocol in this process, with so many connections at most."""
-    settings = uvicorn.Config(app, port=0, log_level="error", lifespan="off", ws="none", http=bounded_protocol(most))
+    settings = uvicorn.Config(
+        app,
+        port=0,
+        log_level="error",
+        lifespan="off",
+        ws="none",
+        http=bounded_protocol(most),
+        timeout_keep_alive=120,
+    )
     server = uvicorn.Server(settings)
     running = threading.Thread(target=server.run)
     running.start()
@@ -188,33 +196,50 @@ HELD = {  # requests that would each hold a connection for good
 }
 
 
+def hold(address: Address, request_bytes: bytes, stack: contextlib.ExitStack) -> list[socket.socket]:
+    held = [stack.enter_context(connect(address)) for _ in range(3)]
+    for one in held:
+        one.sendall(request_bytes)
+    wait_until(lambda: all(has_event(one, select.POLLIN) for one in held))  # all are being answered
+    return held
+
+
+def has_event(connection: socket.socket, event: int) -> bool:
+    watched = select.poll()
+    watched.register(connection, event)
+    return bool(watched.poll(0))
+
+
 @pytest.mark.parametrize("request_bytes", HELD.values(), ids=HELD)
 def test_nobody_holds_a_connection_for_good(request_bytes: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 2.0)
-    monkeypatch.setattr(http_server, "REPLY_SECONDS", 2.0)
     with small_server(answer_unread, 3) as address, contextlib.ExitStack() as stack:
-        held = [stack.enter_context(connect(address)) for _ in range(3)]
-        for one in held:
-            one.sendall(request_bytes)
-        wait_until(lambda: get(address, "/") == 503)
+        hold(address, request_bytes, stack)
+        assert get(address, "/") == 503
+    monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 1.0)
+    monkeypatch.setattr(http_server, "REPLY_SECONDS", 1.0)
+    with small_server(answer_unread, 3) as address, contextlib.ExitStack() as stack:
+        held = hold(address, request_bytes, stack)
 
-        def is_free() -> bool:
+        def are_closed() -> bool:
             for one in held:
                 with contextlib.suppress(OSError):
                     one.sendall(b"x")  # it is not silent
-            return get(address, "/") == 200
+            return all(has_event(one, select.POLLRDHUP) for one in held)  # whether or not its answer was read
 
-        wait_until(is_free)
+        wait_until(are_closed)
+        assert get(address, "/") == 200
 
 
 def test_a_connection_that_sends_in_time_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "LAST_BODY_SECONDS", 0.5)
     with small_server(answer_unread, 3) as address, connect(address) as one:
-        for _ in range(3):
+        for pause_s in (0, 0, 1.0):
             one.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nx")
-            time.sleep(0.3)
             one.sendall(b"x")
             assert b" 200 " in one.recv(4000)
+            time.sleep(pause_s)  # nothing is waited for
+        one.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b" 200 " in one.recv(4000)
 
 
 def test_the_description_of_the_api_is_written_once() -> None:
