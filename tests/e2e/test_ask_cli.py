@@ -112,7 +112,7 @@ def test_without_a_model_two_passages_of_the_best_file_are_quoted(tree: Path) ->
 
 # Silence is cut short only where a test is about silence: a busy machine may be slow to answer.
 QUICK = {"llm.timeout_s": "60", "answers.timeout_s": "180"}
-IMPATIENT = {"llm.timeout_s": "1", "answers.timeout_s": "6"}
+IMPATIENT = {"llm.timeout_s": "1", "answers.timeout_s": "120"}
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,7 @@ def _connect(journal: Journal) -> socket.socket:
             if reply.endswith(b"\n"):
                 server.settimeout(None)
                 if refusal := parse_message(reply):
+                    server.close()
                     kind = UsageError if refusal["exit"] == UsageError.exit_code else CodeInfoError
                     raise kind(refusal["error"], refusal["next"], code=refusal["code"])
                 return server
