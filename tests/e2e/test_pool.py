@@ -81,7 +81,7 @@ def test_a_pool_can_run_again_and_an_empty_run_starts_nothing() -> None:
 
 
 def test_much_work_is_shared() -> None:
-    big = "def f():\n    return 1\n" * 4000
+    big = "def f():\n    return 1\n" * 1500
     with ParsePool(PATIENT, workers=2) as pool:
         results = pool.run(task(f"{number}.py", big) for number in range(8))
         next(results)
@@ -300,7 +300,7 @@ def test_few_of_many_workers_stay_as_spares() -> None:
     spares = Spares()
     big = "def f():\n    return 1\n" * 1000
     with ParsePool(PATIENT, workers=3, spares=spares) as pool:
-        list(pool.run(task(f"{number}.py", big) for number in range(60)))
+        list(pool.run(task(f"{number}.py", big) for number in range(25)))
         pids = worker_pids(pool)
     assert len(pids) == 3
     assert sum(map(is_alive, pids)) == 2
