@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 from patience import within
 from postgres_tools import drop_database, new_database
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from codeinfo.errors import Busy, CodeInfoError, IndexTooNew, OutOfSpace, StoreUnavailable, UsageError
 from codeinfo.sources.git import is_address, names_repository
@@ -211,6 +213,37 @@ def test_a_short_question_that_is_not_answered_is_cut_off(postgres: str, monkeyp
             with within(30), pytest.raises(StoreUnavailable):
                 database.read(lambda db: db.execute("SELECT pg_sleep(600)"), patience_s=0, quick=True)
         assert database.rows("SELECT 2", quick=True) == [(2,)], "another connection serves the next one"
+
+
+def pump(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        while data := source.recv(65_536):
+            sink.sendall(data)
+        sink.shutdown(socket.SHUT_WR)
+
+
+def forward(listener: socket.socket, place: str) -> None:
+    """Says nothing to the first client, and leads the others to a database."""
+    with suppress(OSError), listener.accept()[0]:
+        while True:
+            client, server = listener.accept()[0], socket.socket(socket.AF_UNIX)
+            with client, server:
+                server.connect(place)
+                back = threading.Thread(target=pump, args=(server, client))
+                back.start()
+                pump(client, server)
+                back.join()
+
+
+def test_a_database_that_was_late_at_first_is_asked_again(postgres: str) -> None:
+    """It may have been this machine that stood still."""
+    folder = str(conninfo_to_dict(postgres)["host"])
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=forward, args=(listener, f"{folder}/.s.PGSQL.5432"), daemon=True).start()
+        late = make_conninfo(postgres, host="127.0.0.1", port=str(listener.getsockname()[1]))
+        with TeamDatabase(late).try_locked("a tree") as held:
+            assert held
+        listener.shutdown(socket.SHUT_RDWR)
 
 
 def test_a_database_that_is_not_there_is_named_without_its_password() -> None:
