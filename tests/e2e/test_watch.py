@@ -53,7 +53,8 @@ class Project:
 
 
 @pytest.fixture(params=["git", "plain"])
-def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+def project(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
+    monkeypatch.setattr(refresh, "WALK_AGAIN_S", 3600.0)
     root = tmp_path / "tree"
     (root / "lib").mkdir(parents=True)
     for name in ("alpha", "beta", "gamma"):
