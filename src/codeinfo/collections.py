@@ -29,7 +29,7 @@ from msgspec.structs import replace
 from codeinfo.cache import group_by_key
 from codeinfo.errors import UsageError
 from codeinfo.globs import check_globs
-from codeinfo.model import Import, NextStep, convert, hide_user, to_run
+from codeinfo.model import Import, NextStep, convert, hide_keys, hide_user, to_run
 
 _ARCHIVES = (".tar.gz", ".tgz")
 _WEB = ("https://", "http://")
@@ -49,7 +49,7 @@ class Kind(StrEnum):
 
 class Collection(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """`url` is a path or an address, which may hold a key; `source` is what to show. `id` is `file:<id>` for local
-    sources, otherwise `pkg:<source>`."""
+    sources, otherwise `pkg:<source>`, followed by `#` and a digest if the source does not show all of the address."""
 
     name: str
     kind: Kind
@@ -60,21 +60,27 @@ class Collection(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
     origin: str = "user"  # or "project": named by a context.json
 
     @property
-    def id(self) -> str:
+    def key(self) -> str:
+        """What tells it from all others, for the user's own files: it may hold a key."""
         if self.kind in (Kind.FOLDER, Kind.FILES, Kind.WRITTEN):
-            key = "\n".join((self.url, *self.files))
-            return f"file:{hashlib.sha256(os.fsencode(key)).hexdigest()[:12]}"
-        return f"pkg:{self.source}" + (f"@{self.ref}" if self.ref else "")
+            return f"file:{_digest(chr(10).join((self.url, *self.files)))}"
+        return f"pkg:{hide_user(self.url)}{f'@{self.ref}' if self.ref else ''}"
+
+    @property
+    def id(self) -> str:
+        if self.source == hide_user(self.url):
+            return self.key
+        return f"pkg:{self.source}#{_digest(self.key)}"
 
     @property
     def source(self) -> str:
-        return hide_user(self.url)
+        return hide_keys(self.url) if self.remote else hide_user(self.url)
 
     @property
     def slug(self) -> str:
         """A unique folder name."""
         readable = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)[:40].strip(".") or "collection"
-        return f"{readable}-{hashlib.sha256(os.fsencode(self.id)).hexdigest()[:12]}"
+        return f"{readable}-{_digest(self.key)}"
 
     @property
     def remote(self) -> bool:
@@ -86,6 +92,10 @@ class Collection(Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=
         return self.kind in (Kind.GIT, Kind.WRITTEN) or (
             self.kind is Kind.PACKAGE and (self.remote or is_archive(self.url))
         )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:12]
 
 
 def make_written_collection(name: str) -> Collection:
@@ -100,7 +110,8 @@ def is_address(source: str) -> bool:
 
 
 def is_archive(url: str) -> bool:
-    return url.lower().endswith(_ARCHIVES)
+    """Also of an address whose path is followed by a token."""
+    return url.lower().endswith(_ARCHIVES) or (is_address(url) and urlsplit(url).path.lower().endswith(_ARCHIVES))
 
 
 def collection_of(
@@ -142,7 +153,8 @@ def _files(sources: Sequence[str], name: str, globs: Sequence[str], base: str) -
 
 
 def _stem(url: str) -> str:
-    last = url.rstrip("/").rpartition("/")[2]
+    path = re.split(r"[?#]", url)[0] if is_address(url) else url
+    last = path.rstrip("/").rpartition("/")[2]
     for ending in (*_ARCHIVES, ".git", ".json", ".md"):
         last = last.removesuffix(ending)
     return last or "documents"
@@ -170,13 +182,13 @@ def read_user_list(text: str, where: str) -> list[Collection]:
             f"{where} is not a list of collections: {error}", "Correct the file or upgrade CodeInfo"
         ) from error
     for identity, collection in zip(ids, collections, strict=True):
-        if identity not in (None, collection.id):  # a flipped bit would point it at something else
+        if identity not in (None, collection.key):  # a flipped bit would point it at something else
             raise UsageError(f"{where}: {collection.name!r} has the id of another collection", _CORRECT_FILE)
     return collections
 
 
 def write_user_list(collections: Iterable[Collection]) -> str:
-    return _as_file({"collections": [{"id": item.id, **to_builtins(item)} for item in collections]})
+    return _as_file({"collections": [{"id": item.key, **to_builtins(item)} for item in collections]})
 
 
 def read_context(text: str, folder: str) -> tuple[list[Collection], list[str]]:
@@ -324,7 +336,7 @@ def _package_file(entry: _ListedFile, base_url: str) -> PackageFile:
     parts = urlsplit(full)
     if parts.scheme not in ("https", "http"):
         raise _bad(f"{entry.url!r} is not a web address")
-    path = entry.path or f"{parts.netloc}{parts.path}".rstrip("/").replace(":", "_")
+    path = entry.path or f"{parts.netloc.rpartition('@')[2]}{parts.path}".rstrip("/").replace(":", "_")
     return PackageFile(safe_path(path), full, sha256)
 
 

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from codeinfo.cache import start_timer
 from codeinfo.errors import ProviderError, UsageError
-from codeinfo.model import hide_user
+from codeinfo.model import hide_keys
 
 _PORTS = {"http": 80, "https": 443, "ssh": 22}
 _NAT64 = 0x64FF9B << 96  # 64:ff9b::/96 carries an IPv4 address in its last 32 bits, as ::/96 does
@@ -103,10 +103,10 @@ def host_of(url: str) -> Host:
         parts = urlsplit(url)
         name, port = parts.hostname or "", parts.port or _PORTS.get(parts.scheme, 0)
     except ValueError as error:
-        shown = url.rpartition("@")[2]  # a password with a / is why it cannot be parsed
+        shown = hide_keys(url).rpartition("@")[2]  # a password with a / is why it cannot be parsed
         raise AddressRefused(f"{shown} is not an address: {error}", "Check it") from error
     if not name or not port:
-        raise AddressRefused(f"{_shown(url)} names no host", "Check the address")
+        raise AddressRefused(f"{hide_keys(url)} names no host", "Check the address")
     return Host(name, port)
 
 
@@ -121,10 +121,10 @@ class DownloadFailed(ProviderError):
 
 def download(url: str, limit: int, policy: HostPolicy) -> bytes:
     if urlsplit(url).scheme not in ("https", "http"):
-        raise UsageError(f"{_shown(url)} is not a web address")
+        raise UsageError(f"{hide_keys(url)} is not a web address")
     if "@" in urlsplit(url).netloc:
         step = "Download it yourself and add the folder, or add a git repository"
-        raise UsageError(f"{hide_user(url)} is only fetched without user and password", step)
+        raise UsageError(f"{hide_keys(url)} is only fetched without user and password", step)
     data, until = bytearray(), time.monotonic() + TOTAL_S
     try:
         with _open(url, policy) as reply:
@@ -136,16 +136,13 @@ def download(url: str, limit: int, policy: HostPolicy) -> bytes:
             raise TimeoutError(f"it took more than {TOTAL_S:g} s")
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
         reason = error.reason if type(error) is urllib.error.URLError else error
+        if isinstance(error, http.client.InvalidURL):  # which has the whole address in its message
+            reason = "it has a space or a control character, or a port that is none"
         step = "Check the address and the network; what was synced before is kept"
-        raise DownloadFailed(f"{_shown(url)} could not be fetched: {reason}", step) from error
+        raise DownloadFailed(f"{hide_keys(url)} could not be fetched: {reason}", step) from error
     if len(data) > limit:
-        raise DownloadFailed(f"{_shown(url)} has more than {limit:,} bytes")
+        raise DownloadFailed(f"{hide_keys(url)} has more than {limit:,} bytes")
     return bytes(data)
-
-
-def _shown(url: str) -> str:
-    """An address in a message: what follows the path may hold a key."""
-    return hide_user(url).partition("?")[0]
 
 
 _GIT_REFS = "/info/refs?service=git-upload-pack"  # what git requests first

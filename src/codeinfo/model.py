@@ -493,6 +493,12 @@ def hide_user(address: str) -> str:
     return _USER.sub(lambda match: f"{match[1]}@" if match[1] else "://", address)
 
 
+def hide_keys(address: str) -> str:
+    """An address as people see it: what follows its path may be a key as well."""
+    path, *query = re.split(r"[?#]", hide_user(address), maxsplit=1)
+    return f"{path}?…" if query else path
+
+
 PLAIN = frozenset({str, int, float, bool, type(None)})  # native to JSON: by far most of what is written
 
 # Characters that act on a terminal or change reading order: DEL, C1 controls, line and paragraph separators,

@@ -26,9 +26,9 @@ from codeinfo.config import Config
 from codeinfo.downloads import AddressRefused, DownloadFailed, Host, HostPolicy, host_of, is_public
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, ProviderError, UsageError
-from codeinfo.model import hide_user
+from codeinfo.model import dumps, hide_user
 from codeinfo.operations.documents import DocsAddRequest, DocsListRequest, DocsPackRequest, DocsSyncRequest
-from codeinfo.sources.git import fetch_files
+from codeinfo.sources.git import Remote, fetch_files
 
 SERVER = """
 import http.server, pathlib, sys, urllib.parse
@@ -187,6 +187,50 @@ def test_a_password_in_an_address_is_shown_nowhere(web: Web, project: Path) -> N
     assert hide_user("ssh://git@host.example/x.git") == "ssh://git@host.example/x.git"  # no secret, and needed
     assert hide_user("ssh://git:b@c@host.example/x.git") == "ssh://git@host.example/x.git"
     assert hide_user("https://a:b@c@host.example/x@1") == "https://host.example/x@1"
+
+
+def test_a_token_in_an_address_is_shown_nowhere(web: Web, project: Path, tmp_path: Path) -> None:
+    """After the path, in an address that works, is listed, synced again, cannot be reached, and is not one."""
+    with engine() as facade:
+        pack(facade, web)
+        report = add(facade, f"{web.url('fruit.tar.gz')}?token=hunter2")
+        other = add(facade, f"{web.url('fruit.tar.gz')}?token=hunter3", name="other")
+        assert (report.plan.added, report.name) == (("a.md",), "fruit")
+        assert report.collection != other.collection
+        listed = facade.documents.list(DocsListRequest(path=str(project)))
+        assert [item.url for item in listed.collections] == [f"{web.url('fruit.tar.gz')}?…"] * 2
+        by_id = facade.documents.sync(DocsSyncRequest((report.collection,), path=str(project)))
+        shown = dumps([report, other, listed, by_id, ask(facade, "apples", path=str(project))])
+        for given in ("none.tar.gz?token=hunter2", "x y.tar.gz?token=hunter2", "git+{}?token=hunter2"):
+            address = given.format(web.url("fruit.git")) if "{}" in given else web.url(given)
+            with pytest.raises(CodeInfoError) as refused:
+                add(facade, address, name="broken")
+            shown += str(refused.value)
+        with pytest.raises(UsageError, match="must not hold a password"):
+            facade.documents.add(DocsAddRequest((f"{web.url('fruit.tar.gz')}?token=hunter2",), "p", project=True))
+    assert "hunter" not in shown
+
+
+def test_a_list_that_an_earlier_release_wrote_is_read(web: Web, project: Path) -> None:
+    """Its ids contain what follows the path, and so do the names of the folders."""
+    address = f"{web.url('fruit.tar.gz')}?token=hunter2"
+    collection = Collection("fruit", Kind.PACKAGE, address)
+    with engine() as facade:
+        facade.documents.collections.add(collection, project)
+        text = (Config.load().paths.data_dir / "collections.json").read_text()
+        assert json.loads(text)["collections"][0]["id"] == f"pkg:{address}"
+        assert facade.documents.collections.all(project)[0] == [collection]
+
+
+def test_a_password_is_on_no_command_line(tmp_path: Path) -> None:
+    """Others on the machine can read the command line of git, and of what git starts."""
+    (tmp_path / "served").mkdir()
+    commit(tmp_path / "served" / "fruit")
+    with serving(tmp_path / "served", "me:hunter2") as host:
+        address = host.url("fruit").replace("://", "://me:hunter2@")
+        assert "hunter2" not in Remote(address).address
+        with fetch_files(address, "", lambda path: True, 10_000, 10_000, local=True) as (_, files):
+            assert [path for path, _ in files] == ["secret.md"]
 
 
 def test_the_user_allows_a_host(web: Web, project: Path) -> None:

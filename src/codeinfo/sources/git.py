@@ -9,6 +9,7 @@ variables do not reach git.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import io
 import os
@@ -22,14 +23,14 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
 from codeinfo.cache import batches
 from codeinfo.errors import CodeInfoError, LocksUnsupported, NotFound, ProviderError, UsageError
 from codeinfo.files import Reader, read_regular, resolve_links, state_of, try_lock
-from codeinfo.model import SourceFile, hide_user
+from codeinfo.model import SourceFile, hide_keys
 
 if TYPE_CHECKING:
     import subprocess
@@ -400,22 +401,23 @@ def fetch_files(
     `local` allows repositories on this machine. Git connects to `pinned`, `host:port:address`, without redirects."""
     if url.startswith("-") or ref.startswith("-"):
         raise UsageError(f"{url} {ref} is not a repository and revision")
+    remote = Remote(url, pinned)
     with _temporary_clone() as folder:
         try:
             settings = ["fetch.unpackLimit=1", "http.followRedirects=false"]  # one pack: only files can be limited
             settings += [f"http.curloptResolve={pinned}"] if pinned else []
             transports = f"{_REMOTE_TRANSPORTS}:file" if local else _REMOTE_TRANSPORTS
-            variables = None if local else Remote(url, pinned).variables  # ssh would resolve the host again
+            variables = remote.header if local else remote.variables  # ssh would resolve the host again
             git = partial(_git, folder, transports, settings, variables=variables, most_bytes=whole_limit)
             git("init", "--bare", "--quiet", "--template=", ".")
-            git(*_FETCH, "--", url, ref or "HEAD")
+            git(*_FETCH, "--", remote.address, ref or "HEAD")
             commit = run(folder, ("rev-parse", "--verify", "FETCH_HEAD^{commit}")).decode().strip()
         except GitFailed as error:
             kind = Redirected if _REDIRECT.search(error.what) else ProviderError
             step = "Check the address, the branch or tag, and that git may read it"
             limits = f"more than {whole_limit:,} bytes, takes more than {FETCH_MEMORY_BYTES:,} to unpack"
-            why = f"it has {limits}, or is damaged" if _LIMITED.search(error.what) else error.what
-            raise kind(f"{hide_user(url)} cannot be fetched: {why}", step, code=GitFailed.code) from error
+            why = f"it has {limits}, or is damaged" if _LIMITED.search(error.what) else remote.hide(error.what)
+            raise kind(f"{hide_keys(url)} cannot be fetched: {why}", step, code=GitFailed.code) from error
         yield commit, _blobs(folder, commit, is_wanted, limit)
 
 
@@ -481,11 +483,22 @@ _TOLERATED += " missingSpaceBeforeEmail zeroPaddedDate zeroPaddedFilemode"
 
 class Remote(Struct, frozen=True):
     """A repository elsewhere. `pinned` is `host:port:address`, as in `fetch_files`; `authorization` is the value of
-    that header, for its host alone."""
+    that header, for its host alone; by default it is the user and password of the URL."""
 
     url: str
     pinned: str = ""
     authorization: str = ""
+
+    @property
+    def address(self) -> str:
+        """The URL for a command line, which everyone on the machine can read."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if self._login else self.url
+
+    @property
+    def _login(self) -> str:
+        """A user alone stays in the address: git looks for the password elsewhere."""
+        return login_of(self.url) if urlsplit(self.url).password else ""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -495,19 +508,33 @@ class Remote(Struct, frozen=True):
 
     @property
     def variables(self) -> dict[str, str]:
-        """What must not appear on a command line, which everyone on the machine can read; no prompts from ssh; and a
-        home without the `.netrc` whose passwords git would send. Ssh finds its keys without this variable."""
+        """The header; no prompts from ssh; and a home without the `.netrc` whose passwords git would send. Ssh finds
+        its keys without this variable."""
         host, _, address = self.pinned.partition(":")
         ssh = ["ssh", "-oBatchMode=yes"]
         if address := address.partition(":")[2].partition(",")[0].strip("[]"):
             ssh += [f"-oHostName={address}", f"-oHostKeyAlias={host}"]
-        variables = {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh", "HOME": os.devnull}
-        if self.authorization:
-            parts = urlsplit(self.url)
-            key = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
-            header = f"Authorization: {self.authorization}"
-            variables |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": header}
-        return variables
+        return {"GIT_SSH_COMMAND": shlex.join(ssh), "GIT_SSH_VARIANT": "ssh", "HOME": os.devnull, **self.header}
+
+    @property
+    def header(self) -> dict[str, str]:
+        authorization, parts = self.authorization or self._login, urlsplit(self.address)
+        key, header = f"http.{parts.scheme}://{parts.netloc}/.extraHeader", f"Authorization: {authorization}"
+        setting = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": key, "GIT_CONFIG_VALUE_0": header}
+        return setting if authorization else {}
+
+    def hide(self, text: str) -> str:
+        """What git says, without what may be a key in the address."""
+        return text.replace(self.address, hide_keys(self.address))
+
+
+def login_of(url: str) -> str:
+    """The header that stands for the user and password of a web address; "" for one without a user."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("https", "http") or parts.username is None:
+        return ""
+    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
+    return f"Basic {base64.b64encode(pair.encode()).decode()}"
 
 
 def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
@@ -518,7 +545,7 @@ def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
         left.unlink(missing_ok=True)  # left by a killed git
     if not (folder / "HEAD").exists():
         ask("init", "--bare", "--quiet", "--template=", ".")
-    ask("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.url, *_MIRRORED)
+    ask("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.address, *_MIRRORED)
 
 
 def remote_head(remote: Remote) -> str:
@@ -527,7 +554,7 @@ def remote_head(remote: Remote) -> str:
 
     with tempfile.TemporaryDirectory() as outside:  # outside any repository, whose settings would apply
         settings, variables = remote.settings, remote.variables | {"GIT_CEILING_DIRECTORIES": os.path.dirname(outside)}
-        arguments = ("ls-remote", "--symref", "--", remote.url, "HEAD")
+        arguments = ("ls-remote", "--symref", "--", remote.address, "HEAD")
         output = _git(Path(outside), _REMOTE_TRANSPORTS, settings, *arguments, variables=variables)
     match = re.match(r"ref: (refs/heads/[^\t]+)\tHEAD\n", output.decode("utf-8", "replace"))
     return match[1] if match else ""

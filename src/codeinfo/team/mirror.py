@@ -4,14 +4,13 @@ Nothing in a repository is ever executed or checked out.
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import os
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -70,8 +69,7 @@ class Mirrors(Struct, frozen=True):
         for line in text.split():
             credential = urlsplit(line)
             if (credential.scheme, credential.hostname, credential.port) == (parts.scheme, parts.hostname, parts.port):
-                pair = f"{unquote(credential.username or '')}:{unquote(credential.password or '')}"
-                return f"Basic {base64.b64encode(pair.encode()).decode()}"
+                return git.login_of(line)
         return ""
 
 
@@ -90,8 +88,8 @@ class Mirror(Struct, frozen=True):
     def fetch(self) -> None:
         """Fetch all branches and tags. A mirror that cannot be updated although its remote answers is recreated."""
         with self._lock(_LOCK, git.FETCH_TIMEOUT_S) as lock:  # the workers of one machine share a mirror
+            remote = self.mirrors.remote(self.url)
             try:
-                remote = self.mirrors.remote(self.url)
                 try:
                     git.fetch_mirror(self.folder, remote, lock)
                 except git.GitFailed:
@@ -100,7 +98,7 @@ class Mirror(Struct, frozen=True):
                     git.fetch_mirror(self.folder, remote, lock)
             except git.GitFailed as error:
                 raise ProviderError(
-                    f"{identity_of(self.url)} cannot be fetched: {error.what}",
+                    f"{identity_of(self.url)} cannot be fetched: {remote.hide(error.what)}",
                     "Check its address and that the worker may read it (store.git_credentials, ssh keys)",
                     code=git.GitFailed.code,
                 ) from error

@@ -21,6 +21,7 @@ from codeinfo.model import (
     NextStep,
     ParsedFile,
     SourceFile,
+    hide_keys,
     iso_time,
     json_decoder,
     msgpack_decoder,
@@ -60,7 +61,7 @@ def project_row(db: Connection, project: int) -> TeamProject:
                to_char(old_hook_until AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"') ELSE '' END
                FROM projects WHERE id = %s"""
     identity, url, default, follow, until = db.execute(query, (project,)).fetchall()[0]
-    return TeamProject(identity, url, default, tuple(follow), secrets_of(db, project)[0], until)
+    return TeamProject(identity, hide_keys(url), default, tuple(follow), secrets_of(db, project)[0], until)
 
 
 def rotate_secret(db: Connection, project: int, hours: int) -> None:
