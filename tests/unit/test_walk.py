@@ -281,6 +281,20 @@ def test_a_fifo_as_codeinfoignore_does_not_block(root: Path) -> None:
     assert paths(walk(root)) == ["a.py"]
 
 
+@pytest.mark.parametrize("name", [".git/config", ".git/HEAD", ".git/index", ".git/info/exclude", ".gitignore"])
+def test_git_is_not_started_to_wait_for_a_fifo(plain: Path, name: str) -> None:
+    run_git(plain, "init", "-q")
+    write(plain, "a.py")
+    (plain / name).parent.mkdir(exist_ok=True)
+    (plain / name).unlink(missing_ok=True)
+    os.mkfifo(plain / name)
+    with pytest.raises(git.GitFailed, match=f"{name} is not a plain file"):
+        git.run(plain, ("ls-files", "--others", "--exclude-standard"))
+    with pytest.raises(git.GitFailed, match=f"{name} is not a plain file"):
+        git.origin_of(plain)
+    assert "a.py" in paths(walk(plain))
+
+
 def test_a_fifo_where_git_has_its_folder_does_not_block(plain: Path) -> None:
     os.mkfifo(plain / ".git")
     assert family_of(plain) == plain

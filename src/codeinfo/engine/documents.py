@@ -406,9 +406,7 @@ class DocumentOperations:
                 step = "Keep it in your own list, or give one source without patterns"
                 raise UsageError("a collection in context.json has one folder, package or repository", step)
             if collection.source != collection.url:
-                step = (
-                    "Keep it in your own list, or give the address without password and without what follows its path"
-                )
+                step = "Keep it in your own list, or give the address without password and what follows its path"
                 raise UsageError("context.json is meant for git and must not hold a password", step)
             context = self.collections.context_file(project)
             url = collections.url_in_project(collection, request.sources[0], str(context.parent))

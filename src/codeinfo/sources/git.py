@@ -17,6 +17,7 @@ import re
 import select
 import shlex
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -279,6 +280,26 @@ NO_COMMITS = "this repository has no commits yet"
 _UNBORN = re.compile(r"does not have any commits yet|(?:ambiguous argument|bad revision) 'HEAD'")
 
 
+# What git opens in its own folder, or in the one that work trees share, whatever it is asked.
+_OPENED = (
+    "HEAD", "commondir", "config", "config.worktree", "index", "info/attributes", "info/exclude", "info/grafts",
+    "objects/info/alternates", "packed-refs", "shallow",
+)  # fmt: skip
+
+
+def _refuse_pipes(folder: str | os.PathLike[str]) -> None:
+    """Git waits for the other end of a pipe that lies in the place of a file, and reads a device without end."""
+    if (top := work_tree_of(os.path.abspath(folder))) is None:
+        return
+    marker = Path(top, ".git")
+    own = marker if marker.is_dir() else Path(top, read_pointer(marker).removeprefix("gitdir: "))
+    opened = {place / name for place in (own, own / read_pointer(own / "commondir")) for name in _OPENED}
+    for path in (Path(top, ".gitignore"), *opened):
+        with suppress(OSError):
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise GitFailed(f"{path} is not a plain file")
+
+
 def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
 
@@ -300,6 +321,7 @@ def _execute(
 ) -> bytes:
     from subprocess import PIPE, Popen
 
+    _refuse_pipes(folder)
     try:
         process = Popen(line, cwd=folder, env=environment, stdin=PIPE, stdout=PIPE, stderr=PIPE, pass_fds=keep_open)
     except OSError as error:
