@@ -192,6 +192,9 @@ class AuthSettings(Struct, frozen=True):
     admin_group: str = setting("", "Members of this group of the service are administrators; empty for none.")
     audience: str = setting("", "Required audience of access tokens; empty for this server's address with /mcp.")
     audit_queries: bool = setting(False, "Record the text of searches in a team's audit log, not only their projects.")
+    audit_days: int = setting(
+        400, "Days for which workers keep lines of a team's audit log; 0 keeps all.", between=(0, 36_500)
+    )
 
 
 class StoreSettings(Struct, frozen=True):
@@ -202,6 +205,7 @@ class StoreSettings(Struct, frozen=True):
     mirrors_mb: int = setting(
         50_000, "Disk space for a worker's repository mirrors; the least recently used are removed.", between=(1, None)
     )
+    upload_mb: int = setting(5000, "Disk space in the team's database for what one user pushes.", between=(1, None))
     git_credentials: str = setting(
         "", "File of https://user:token@host lines for workers to fetch repositories with; readable by its owner only."
     )

@@ -10,15 +10,17 @@ import tracemalloc
 import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 from git_server import GitServer, serving
 from msgspec.structs import replace
-from postgres_tools import caller_of
+from postgres_tools import called_by, caller_of
 from repository_tools import Repository
 from worker_tools import Team
 
@@ -27,12 +29,22 @@ from codeinfo.engine import Engine
 from codeinfo.engine.index_manager import model_meta
 from codeinfo.engine.team import Server
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import Import, SourceFile, msgpack_decoder
-from codeinfo.operations.team import PushReport, PushRequest, TeamProjectIndexRequest
+from codeinfo.knowledge.memory import Memory
+from codeinfo.model import FileKind, Import, IndexedFile, ParsedFile, SourceFile, msgpack_decoder
+from codeinfo.operations.team import (
+    PushReport,
+    PushRequest,
+    RemovedTeamUser,
+    TeamAuditRequest,
+    TeamProjectIndexRequest,
+    TeamUserRequest,
+)
 from codeinfo.team import access
 from codeinfo.team.access import Caller, Refused
-from codeinfo.team.receiving import MOST_BYTES, Answer, PushedFile, PushedFiles, PushedTree, Uploads
+from codeinfo.team.jobs import forget_history
+from codeinfo.team.receiving import MOST_BYTES, MOST_FILE_BYTES, Answer, PushedFile, PushedFiles, PushedTree, Uploads
 from codeinfo.team.store import decode_file, encode_file, open_tree
+from codeinfo.team.user_data import TeamUserData, change_memories
 
 SECRET = "def only_for_some():\n    return 'the hidden price'\n"
 
@@ -88,7 +100,7 @@ def clone(upstream: Repository, server: GitServer, folder: Path) -> Repository:
     return mine
 
 
-def push(config: Config, folder: Path, web: str, **more: str) -> PushReport:
+def push(config: Config, folder: Path, web: str, **more: Any) -> PushReport:
     with Engine(config) as engine:
         return engine.team.push(PushRequest(str(folder), web, **more))
 
@@ -296,6 +308,147 @@ def test_vectors_of_an_upload_do_not_get_into_a_branch(team: Team, upstream: Rep
     assert np.allclose(indexed.vectors, known.vectors)
 
 
+def test_a_short_upload_with_many_names_is_refused_before_it_is_decoded(team: Team, server: GitServer) -> None:
+    """Each name takes two bytes, and sixty once decoded: nothing of them is counted later."""
+    shop = team.add(server, "shop")
+    ann = uploads(team, "ann", shop)
+    file = IndexedFile(SourceFile("a.py", 1, 1), "0" * 64, "python", FileKind.CODE, ParsedFile(()))
+    empty = msgspec.msgpack.encode(file)
+    names = b"\xdd" + (11_000_000).to_bytes(4) + b"\xa1x" * 11_000_000
+    many = empty.replace(b"\xaapath_terms\x90", b"\xaapath_terms" + names)
+    payload = msgspec.msgpack.encode([1, zlib.compress(many), 0, b""])
+    assert len(payload) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(UsageError, match="20,000,000 bytes"):
+            ann.store(PushedFiles(shop, team.engine.indexes.recipe(), (payload,)))
+        assert tracemalloc.get_traced_memory()[1] < 60_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_user_s_uploads_have_a_limit_and_can_be_removed(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    shop = team.add(server, "shop")
+    team.work()
+    recipe = team.engine.indexes.recipe()
+    with team.database.transaction() as db:
+        good = decode_file(db.execute("SELECT payload FROM files LIMIT 1").fetchall()[0][0])
+    texts = {name: f"the text of {name}" for name in ("a.py", "b.py", "c.py")}
+    payloads = {
+        name: encode_file(replace(good, source=listed(name, text).source, sha256=listed(name, text).sha256))
+        for name, text in texts.items()
+    }
+    ann = msgspec.structs.replace(uploads(team, "ann", shop), most_bytes=int(2.5 * max(map(len, payloads.values()))))
+    bob = msgspec.structs.replace(uploads(team, "bob", shop), most_bytes=ann.most_bytes)
+
+    def push_tree(user: Uploads, tree: str, *names: str) -> Answer:
+        user.store(PushedFiles(shop, recipe, tuple(payloads[name] for name in names)))
+        return user.set_tree(PushedTree(shop, tree, recipe, tuple(listed(name, texts[name]) for name in names)))
+
+    push_tree(ann, "one", "a.py")
+    push_tree(ann, "two", "b.py")
+    with pytest.raises(UsageError, match="your uploads would take") as refused:
+        push_tree(ann, "three", "c.py")
+    assert (refused.value.code, "codeinfo push --remove" in refused.value.next_step) == ("QUOTA_EXCEEDED", True)
+    push_tree(bob, "one", "a.py", "b.py")
+    with pytest.raises(NotFound, match="you have no work tree two"):
+        bob.remove_tree(PushedTree(shop, "two", "", ()))
+    assert ann.remove_tree(PushedTree(shop, "one", "", ())).tree == "work/ann/one"
+    push_tree(ann, "two", "c.py")
+    push_tree(ann, "two", "a.py")  # what a tree no longer has makes room
+    assert set(trees_of(team)) == {"refs/heads/main", "work/ann/two", "work/bob/one"}
+
+
+def trees_of(team: Team) -> list[str]:
+    return [name for (name,) in team.database.rows("SELECT name FROM trees")]
+
+
+def test_a_folder_s_work_tree_is_removed_by_a_command(
+    team: Team, upstream: Repository, server: GitServer, web: str, tmp_path: Path
+) -> None:
+    project = team.add(server, "shop")
+    team.work()
+    ann = developer(team, "ann", tmp_path / "ann")
+    access.grant(team.database, project, "ann", "write")
+    mine = clone(upstream, server, tmp_path / "mine")
+    (mine.folder / "new.py").write_text("def quite_new():\n    return 1\n")
+    push(ann, mine.folder, web)
+    assert push(ann, mine.folder, web, remove=True) == PushReport(project, "work/ann/mine", removed=True)
+    assert trees_of(team) == ["refs/heads/main"]
+    assert team.database.rows("SELECT count(*) FROM files WHERE sha256 LIKE 'user-%'") == [(0,)]
+    with pytest.raises(UsageError, match="you have no work tree mine"):
+        push(ann, mine.folder, web, remove=True)
+
+
+def test_a_user_is_removed_with_all_that_is_theirs(
+    team: Team, upstream: Repository, server: GitServer, tmp_path: Path
+) -> None:
+    shop = team.add(server, "shop")
+    team.work()
+    recipe, database = team.engine.indexes.recipe(), team.database
+    with database.transaction() as db:
+        good = decode_file(db.execute("SELECT payload FROM files LIMIT 1").fetchall()[0][0])
+    ann, bob = uploads(team, "ann", shop), uploads(team, "bob", shop)
+    file = listed("a.py", "only here")
+    for user in (ann, bob):
+        user.store(PushedFiles(shop, recipe, (encode_file(replace(good, source=file.source, sha256=file.sha256)),)))
+        user.set_tree(PushedTree(shop, "mine", recipe, (file,)))
+        with called_by(user.caller.user_id):
+            data = TeamUserData(database)
+            with data.writing() as rows:
+                rows.execute(
+                    """INSERT INTO conversations(id, title, provider, model, source, created_at, last_message_at,
+                       agent_name, paths) VALUES (?, '', '', '', 'REST', '', '', '', '')""",
+                    f"of {user.caller.name}",
+                )
+            memory = Memory(
+                "m" * 12, "decision", "tooling", f"what {user.caller.name} decided", "because", "2026-01-01"
+            )
+            change_memories(database, shop, partial(add_memory, replace(memory, id=user.caller.name)))
+        access.create_token(database, user.caller.name)
+    token = access.create_token(database, "ann")
+    session = access.new_session(database, ann.caller.user_id)
+    before = counts(team)
+    removed = team.engine.team.remove_user(TeamUserRequest("ann"))
+    assert removed == RemovedTeamUser("ann", 1, 1, 1, 1)
+    assert {table: before[table] - count for table, count in counts(team).items()} == {
+        "users": 1, "tokens": 2, "grants": 1, "conversations": 1, "memories": 1, "trees": 1, "files": 1,
+    }  # fmt: skip
+    assert caller_of(database, token) is None
+    assert access.session_caller(database, session) is None
+    events = team.engine.team.audit(TeamAuditRequest()).events
+    assert events[0].action == "user removed"
+    former = f"user {ann.caller.user_id}, removed"
+    assert {event.user for event in events if event.action == "pushed"} == {former, "bob"}
+    with pytest.raises(NotFound):
+        ann.store(PushedFiles(shop, recipe, ()))
+    with pytest.raises(NotFound, match="no user ann"):
+        team.engine.team.remove_user(TeamUserRequest("ann"))
+
+
+def counts(team: Team) -> dict[str, int]:
+    tables = ("users", "tokens", "grants", "conversations", "memories", "trees", "files")
+    return {table: team.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables}
+
+
+def add_memory(memory: Memory, before: tuple[Memory, ...]) -> tuple[Memory, ...]:
+    return (*before, memory)
+
+
+def test_the_audit_log_ends_after_its_days(team: Team) -> None:
+    with team.database.transaction() as db:
+        for days in (399, 401):
+            insert = "INSERT INTO audit(action, at) VALUES (%s, now() - make_interval(days => %s))"
+            db.execute(insert, (f"{days} days ago", days))
+    actions = "SELECT action FROM audit WHERE action LIKE '%days ago' ORDER BY action"
+    forget_history(team.database, 0)
+    assert team.database.rows(actions) == [("399 days ago",), ("401 days ago",)]
+    forget_history(team.database, team.engine.team.tools().audit_days)
+    assert team.database.rows(actions) == [("399 days ago",)]
+
+
 @pytest.mark.parametrize("field", ["terms", "vectors"])
 def test_an_upload_takes_no_more_memory_than_it_has_bytes(team: Team, server: GitServer, field: str) -> None:
     shop = team.add(server, "shop")
@@ -374,10 +527,10 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
     for payload in wrong:
         with pytest.raises(UsageError):
             ann.store(PushedFiles(shop, recipe, (payload,)))
-    large = encode_file(replace(good, path_terms=("x" * (MOST_BYTES // 2),)))
+    large = encode_file(replace(good, path_terms=("x" * (MOST_FILE_BYTES - 10_000),)))
     ann.store(PushedFiles(shop, recipe, (large,)))
     with pytest.raises(UsageError, match="too large"):
-        ann.store(PushedFiles(shop, recipe, (large, large)))
+        ann.store(PushedFiles(shop, recipe, (large,) * (1 + MOST_BYTES // MOST_FILE_BYTES)))
     plain = listed("a.py", "x")
     for tree in (
         PushedTree(shop, "../main", recipe, ()),

@@ -37,7 +37,7 @@ from codeinfo.team import access, receiving
 from codeinfo.team.database import Connection, TeamDatabase
 from codeinfo.team.jobs import Tools, defer_index, queue_state, run_worker
 from codeinfo.team.mirror import Mirrors
-from codeinfo.team.store import drop_project, encode_file
+from codeinfo.team.store import drop_project, drop_user, encode_file
 
 if TYPE_CHECKING:
     from codeinfo.ports import Vectors
@@ -86,7 +86,8 @@ FROM projects p LEFT JOIN trees t ON t.project = p.id LEFT JOIN entries e ON e.t
 GROUP BY p.id, t.id ORDER BY p.identity, t.indexed_at DESC NULLS LAST LIMIT %(limit)s
 """
 _AUDIT = """
-SELECT a.at, coalesce(u.name, '') AS user, a.action, coalesce(p.identity, '') AS project, a.detail
+SELECT a.at, coalesce(u.name, 'user ' || a.user_id || ', removed', '') AS user, a.action,
+       coalesce(p.identity, '') AS project, a.detail
 FROM audit a LEFT JOIN users u ON u.id = a.user_id LEFT JOIN projects p ON p.id = a.project
 WHERE a.at > now() - make_interval(days => %(days)s) AND (%(user)s = 0 OR a.user_id = %(user)s)
   AND (%(project)s = 0 OR a.project = %(project)s) ORDER BY a.id DESC LIMIT %(limit)s
@@ -149,6 +150,13 @@ class TeamOperations:
     def enable_user(self, request: ops.TeamUserRequest) -> ops.TeamUsers:
         access.set_disabled(self.database, request.name, False)
         return self.users(request.name)
+
+    def remove_user(self, request: ops.TeamUserRequest) -> ops.RemovedTeamUser:
+        with self.database.transaction() as db:
+            number = access.user_id(db, request.name)
+            removed = msgspec.structs.asdict(drop_user(db, number))
+            access.audit(db, "user removed", detail={"user": request.name, "number": number, **removed})
+        return ops.RemovedTeamUser(request.name, **removed)
 
     def groups(self, name: str = "") -> ops.TeamGroups:
         return ops.TeamGroups(self._rows(_GROUPS, ops.TeamGroup, name=name))
@@ -263,7 +271,8 @@ class TeamOperations:
     def receive_push(self, step: str, body: bytes) -> bytes:
         """One step of an upload by the current caller."""
         meta = model_meta(self._indexes.models.embedder())
-        uploads = receiving.Uploads(self.store, self._caller(), self._indexes.recipe(), meta)
+        most_bytes = self._indexes.config.store.upload_mb * 1_000_000
+        uploads = receiving.Uploads(self.store, self._caller(), self._indexes.recipe(), meta, most_bytes)
         return uploads.receive(step, body)
 
     def jobs(self, request: ops.TeamJobsRequest) -> ops.TeamJobs:
@@ -293,6 +302,7 @@ class TeamOperations:
             commits=_commits,
             meta=model_meta(embedder),
             keep=Retention(config.index.keep_days, config.index.keep_share),
+            audit_days=config.auth.audit_days,
         )
 
     # --- for the administrators' page ---
@@ -343,6 +353,9 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
     index = indexes.find(request.path).index
     server = Server(index.config, request.to)
     project = request.project or _identity(index.root)
+    if request.remove:
+        tree = receiving.PushedTree(project, request.name or index.root.name, "", ())
+        return ops.PushReport(project, server.ask("remove", tree).tree, removed=True)
     files, walked = index.source.walk(index.live_store())
     listed, notes = list[receiving.PushedFile](), list[str]()
     for source, loaded in files.load(walked.files):

@@ -11,7 +11,7 @@ from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Limit, Opt, Tex
 
 OPERATIONS, _operation, _change = registry(group="local", section="A team's server")
 
-PUSH_STEPS = ("lacking", "files", "tree")  # of an upload, in their order
+PUSH_STEPS = ("lacking", "files", "tree", "remove")  # of an upload, in their order, and of its end
 HOOK_KINDS = ("github", "gitlab", "gitea", "push")  # who sends push webhooks; "push" is any other program
 _PROJECT = "The project, as `github.com/owner/name`."
 _TO = "A user, a group as @NAME, or everyone."
@@ -22,9 +22,10 @@ class PushReport(Struct, frozen=True):
 
     project: str
     tree: str
-    files: int
-    uploaded: int
+    files: int = 0
+    uploaded: int = 0
     notes: tuple[str, ...] = ()
+    removed: bool = False
 
 
 @_change("push", PushReport, "team.push")
@@ -38,6 +39,7 @@ class PushRequest(Struct, frozen=True):
     to: Annotated[str, Opt("The team's server; store.server by default.", metavar="SERVER")] = ""
     name: Annotated[str, Opt("What to call the tree; the folder's name by default.")] = ""
     project: Annotated[str, Opt("The project; that of the folder's git remote by default.")] = ""
+    remove: Annotated[bool, Opt("Remove the tree from the server instead.")] = False
 
 
 class TeamProject(Struct, frozen=True):
@@ -133,6 +135,26 @@ _change(
     "team.disable_user",
     "Lock a user out immediately.",
     help="Tokens are refused, sessions and running streams end. What they did stays in the audit log.",
+)(TeamUserRequest)
+
+
+class RemovedTeamUser(Struct, frozen=True):
+    """What was theirs; `files` were uploaded."""
+
+    user: str
+    conversations: int
+    memories: int
+    trees: int
+    files: int
+
+
+_change(
+    "team user remove",
+    RemovedTeamUser,
+    "team.remove_user",
+    "Remove a user with all that is theirs.",
+    help="To lock somebody out who might come back, disable them. What they did stays in the audit log.",
+    confirm="Remove {name} with their tokens, conversations, memories, pushed work trees and uploads?",
 )(TeamUserRequest)
 
 

@@ -437,7 +437,8 @@ def _new_token(new: team.NewTeamToken, out: Output) -> None:
 @render.register
 def _pushed(report: team.PushReport, out: Output) -> None:
     out.line((report.project, "bold cyan"), f"  {report.tree}")
-    out.line(f"  {quantity(report.files, 'file')}, {report.uploaded} of them uploaded")
+    uploaded = f"{quantity(report.files, 'file')}, {report.uploaded} of them uploaded"
+    out.line(f"  {'removed' if report.removed else uploaded}")
 
 
 @render.register
@@ -448,6 +449,14 @@ def _project(project: team.TeamProject, out: Output) -> None:
     out.line("  webhook secret  ", (project.secret, "bold"))
     if project.old_secret_until:
         out.line((f"  the old one is accepted until {project.old_secret_until}", "dim"))
+
+
+@render.register
+def _removed_user(removal: team.RemovedTeamUser, out: Output) -> None:
+    conversations = quantity(removal.conversations, "conversation")
+    memories = quantity(removal.memories, "memory", "memories")
+    trees, files = quantity(removal.trees, "work tree"), quantity(removal.files, "uploaded file")
+    out.line((removal.user, "bold cyan"), f"  removed, with {conversations}, {memories}, {trees} and {files}")
 
 
 @render.register

@@ -190,7 +190,7 @@ class _Worker:
                 now = asyncio.get_running_loop().time()
                 if now - tidied > _TIDY_S:
                     tidied = now
-                    await asyncio.to_thread(forget_history, self._tools.database)
+                    await asyncio.to_thread(forget_history, self._tools.database, self._tools.audit_days)
                     await asyncio.to_thread(self._drop_mirrors)
             except CodeInfoError as error:
                 log.warning("%s", error)
@@ -258,7 +258,8 @@ _GIVE_UP = """UPDATE index_runs r SET state = 'failed', problem = %s, finished_a
               OR r.id = (SELECT run FROM index_batches b WHERE b.id = (j.args->>'batch')::bigint))"""
 
 
-def forget_history(database: TeamDatabase) -> None:
+def forget_history(database: TeamDatabase, audit_days: int) -> None:
+    """`audit_days` of 0 keep the whole audit log."""
     with database.transaction() as db:
         old = (HISTORY_DAYS,)
         db.execute(
@@ -266,6 +267,8 @@ def forget_history(database: TeamDatabase) -> None:
                WHERE state = 'active' AND started_at < now() - %s * interval '1 day'""",
             old,
         )
+        if audit_days:
+            db.execute("DELETE FROM audit WHERE at < now() - %s * interval '1 day'", (audit_days,))
         db.execute("DELETE FROM deliveries WHERE at < now() - %s * interval '1 day'", (DELIVERY_DAYS,))
         # What a batch stored while its project was being removed.
         db.execute("""DELETE FROM files WHERE family IN (SELECT DISTINCT family FROM dropped_trees d WHERE NOT EXISTS (
@@ -335,6 +338,7 @@ class Tools(Struct, frozen=True):
     commits: Callable[[Path, str, bytes], bytes]  # a commit's messages, extending an earlier history
     meta: Mapping[str, str]  # what a tree records about the model
     keep: Retention
+    audit_days: int
 
 
 class _Run(Struct, frozen=True):

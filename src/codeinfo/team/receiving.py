@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import re
+import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,9 +33,20 @@ from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.sources.walk import MOST_FOLDERS
 from codeinfo.store.sqlite import UPLOADED
 from codeinfo.team.access import Caller, Refused, audit, identity_of
-from codeinfo.team.database import Connection, TeamDatabase
+from codeinfo.team.database import Connection, TeamDatabase, lock_key
 from codeinfo.team.jobs import defer_index, is_followed
-from codeinfo.team.store import columns_of, create_tree, finish_tree, inflate, set_entries, store_files, unpack_file
+from codeinfo.team.store import (
+    columns_of,
+    count_uploads,
+    create_tree,
+    drop_tree,
+    drop_uploads,
+    finish_tree,
+    inflate,
+    set_entries,
+    store_files,
+    unpack_file,
+)
 
 # --- webhooks -------------------------------------------------------------------------------------------------------
 #
@@ -209,8 +221,11 @@ MOST_FILES = 500_000
 MOST_CHUNKS = 20_000  # of one file
 MOST_LINES = 10_000_000  # of one file: a text that begins at line n is read with n empty lines before it
 MOST_BYTES = 100_000_000  # of one request, unpacked
+# Of one file, unpacked: decoding takes up to 30 times as much memory. A file has 6 times its size at most.
+MOST_FILE_BYTES = 20_000_000
 MOST_TEXTS = 5_000_000  # of one request, in lists and as terms: one of two bytes takes 70 in memory
 MOST_WEIGHT = 6000.0  # of a term in a chunk: what a segment can hold
+_decoding = threading.Lock()  # one at a time
 _NAME = re.compile(r"[\w.+-]{1,100}\Z")
 _HASH = re.compile(r"[0-9a-f]{64}\Z")
 _REVISION = re.compile(r"([0-9a-f]{40}|[0-9a-f]{64})?\Z")
@@ -269,6 +284,7 @@ class Uploads(Struct, frozen=True):
     caller: Caller
     recipe: str
     meta: Mapping[str, str]
+    most_bytes: int = 1 << 62  # of what the caller may have uploaded
 
     def receive(self, step: str, body: bytes) -> bytes:
         """The encoded answer to a step of an upload."""
@@ -277,7 +293,8 @@ class Uploads(Struct, frozen=True):
                 answer = self.store(msgpack_decoder(PushedFiles).decode(body))
             else:
                 tree = msgpack_decoder(PushedTree).decode(body)
-                answer = self.list_missing_files(tree) if step == "lacking" else self.set_tree(tree)
+                steps = {"lacking": self.list_missing_files, "tree": self.set_tree, "remove": self.remove_tree}
+                answer = steps[step](tree)
         except msgspec.MsgspecError as error:
             raise UsageError(f"this is not an upload: {error}", "Push with the server's own release") from error
         return msgspec.msgpack.encode(answer)
@@ -291,7 +308,8 @@ class Uploads(Struct, frozen=True):
         family = self._allow(upload.project, upload.recipe)
         files, room, texts = list[IndexedFile](), MOST_BYTES, MOST_TEXTS
         for payload in upload.payloads:
-            file, size = self._decode_upload(payload, room)
+            with _decoding:
+                file, size = self._decode_upload(payload, room)
             room -= size
             texts -= _count_texts(file)
             if texts < 0:
@@ -300,8 +318,39 @@ class Uploads(Struct, frozen=True):
                 )
             files.append(file)
         with self.database.transaction() as db:
+            self._reserve(db, sum(map(len, upload.payloads)))
             store_files(db, family, upload.recipe, sorted(files, key=lambda file: file.source.path))
         return Answer()
+
+    def _reserve(self, db: Connection, size: int) -> None:
+        """Raises UsageError if the caller would have uploaded too much. Until the transaction ends, nobody removes the
+        caller, and no other upload of theirs is counted."""
+        user = self.caller.user_id
+        if not db.execute("SELECT 1 FROM users WHERE id = %s FOR KEY SHARE", (user,)).fetchall():
+            raise Refused("your account was removed", "Ask an administrator")
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"uploads of user {user}"),))
+        needed = size + count_uploads(db, user)
+        if needed > self.most_bytes and drop_uploads(db, user, unused_only=True):
+            needed = size + count_uploads(db, user)
+        if needed > self.most_bytes:
+            step = NextStep("Remove a work tree that you no longer need with ", to_run("push", remove=True))
+            what = f"your uploads would take {needed / 1e6:,.0f} of {self.most_bytes / 1e6:,.0f} MB"
+            raise UsageError(what, step, code="QUOTA_EXCEEDED")
+
+    def remove_tree(self, tree: PushedTree) -> Answer:
+        """Remove a work tree of the caller with the uploads that no other one has."""
+        name, user = f"work/{self.caller.name}/{tree.name}", self.caller.user_id
+        query = """SELECT t.id, t.project FROM trees t JOIN projects p ON p.id = t.project
+                   WHERE p.identity = %s AND t.name = %s AND t.owner = %s FOR UPDATE OF t"""
+        with self.database.transaction() as db:
+            rows = db.execute(query, (tree.project, name, user)).fetchall()
+            if not rows:
+                raise NotFound(f"you have no work tree {tree.name} of {tree.project}", "Check its name and project")
+            for number, _ in rows:  # one for each recipe
+                drop_tree(db, number)
+            drop_uploads(db, user, unused_only=True)
+            audit(db, "work tree removed", user=user, project=rows[0][1], detail={"tree": name})
+        return Answer(tree=name)
 
     def set_tree(self, tree: PushedTree) -> Answer:
         """Make the tree what was listed, in one transaction; if files are missing nothing is done."""
@@ -372,7 +421,7 @@ class Uploads(Struct, frozen=True):
     def _decode_upload(self, payload: bytes, most: int) -> tuple[IndexedFile, int]:
         """An uploaded file, under the caller's own hash, and its size; raises UsageError for a malformed one."""
         try:
-            parsed, vectors = unpack_file(payload, most)
+            parsed, vectors = unpack_file(payload, min(most, MOST_FILE_BYTES))
             file = msgpack_decoder(_UploadedFile).decode(parsed)
             uses = inflate(file.references, most) if file.references else b""
         except (ValueError, msgspec.MsgspecError, OverflowError) as error:

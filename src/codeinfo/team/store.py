@@ -29,7 +29,7 @@ from codeinfo.model import IndexedFile, NextStep, SourceFile, json_decoder, msgp
 from codeinfo.ports import NOTHING_KEPT, Placed, Retention, StoredFile, group_stored
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import COMMITS_FILE
-from codeinfo.store.sqlite import SqliteStore
+from codeinfo.store.sqlite import UPLOADED, SqliteStore
 from codeinfo.team.database import CHANGED, Connection, TeamDatabase
 
 _FORMAT = 1  # of payloads
@@ -112,7 +112,7 @@ def inflate(data: bytes, most: int) -> bytes:
     except zlib.error as error:
         raise ValueError(str(error)) from error
     if not unpacking.eof:
-        raise ValueError("cut off, or too large")
+        raise ValueError(f"cut off, or too large: it may have {most:,} bytes unpacked")
     return unpacked
 
 
@@ -339,6 +339,49 @@ def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
     unused = """DELETE FROM files WHERE id IN (SELECT id FROM files f WHERE family = %s AND NOT EXISTS (
                   SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED)"""
     return identity, len(trees), db.execute(unused, (family,)).rowcount
+
+
+# As the index of them has them; the value is the user's number.
+_UPLOADS_OF = f"f.sha256 LIKE '{UPLOADED}%%' AND split_part(f.sha256, '-', 2) = %s::text"
+
+
+def count_uploads(db: Connection, user: int) -> int:
+    """The bytes of what a user has uploaded."""
+    query = f"SELECT coalesce(sum(length(f.payload)), 0)::bigint FROM files f WHERE {_UPLOADS_OF}"
+    return int(db.execute(query.encode(), (user,)).fetchall()[0][0])
+
+
+def drop_uploads(db: Connection, user: int, *, unused_only: bool) -> int:
+    """Delete a user's uploads that no tree has; with `unused_only` not those of the last day that none had yet."""
+    delete = f"""DELETE FROM files WHERE id IN (SELECT f.id FROM files f WHERE {_UPLOADS_OF}
+                 AND (NOT %s OR f.released_at IS NOT NULL OR f.created_at < now() - interval '1 day')
+                 AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED)"""
+    return db.execute(delete.encode(), (user, unused_only)).rowcount
+
+
+class RemovedUser(Struct, frozen=True):
+    """How much of a removed user there was."""
+
+    conversations: int
+    memories: int
+    trees: int
+    files: int  # uploaded
+
+
+def drop_user(db: Connection, user: int) -> RemovedUser:
+    """Remove a user with all that is theirs; what they did stays in the audit log, under their number."""
+    db.execute("SELECT 1 FROM users WHERE id = %s FOR UPDATE", (user,))  # waits for what they are just storing
+    trees = db.execute("SELECT id FROM trees WHERE owner = %s FOR UPDATE", (user,)).fetchall()
+    for (tree,) in trees:
+        drop_tree(db, tree)
+    removed = RemovedUser(
+        db.execute("DELETE FROM conversations WHERE user_id = %s", (user,)).rowcount,
+        db.execute("DELETE FROM memories WHERE user_id = %s", (user,)).rowcount,
+        len(trees),
+        drop_uploads(db, user, unused_only=False),
+    )
+    db.execute("DELETE FROM users WHERE id = %s", (user,))
+    return removed
 
 
 def collect(db: Connection, family: str, recipe: str, keep: Retention) -> int:
