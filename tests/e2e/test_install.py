@@ -15,6 +15,7 @@ import pytest
 from codeinfo import __version__
 from codeinfo.config import Config, user_folders
 from codeinfo.engine import Engine
+from codeinfo.errors import UsageError
 from codeinfo.operations.clients import InstallRequest, UninstallRequest
 from codeinfo.shells import install as installing
 from codeinfo.shells.install import CLIENTS, Client, Places, install, json_insertion, json_servers, uninstall
@@ -234,6 +235,18 @@ def test_links_and_modes_survive(own_folders: Path) -> None:
     assert link.is_symlink()
     assert "codeinfo" in real.read_text()
     assert real.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(
+    own_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(own_folders / ".claude.json")
+    (change,) = install(Engine(Config.load()), InstallRequest(("claude-code",))).changes
+    assert (change.action, "is not a plain file" in change.detail) == ("failed", True)
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("AGENTS.md")
+    with pytest.raises(UsageError, match=r"AGENTS.md is not a plain file"):
+        install(Engine(Config.load()), InstallRequest(("codex",), instructions=True))
 
 
 def everything_in(folder: Path) -> dict[str, bytes | None]:

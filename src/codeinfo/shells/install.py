@@ -28,7 +28,7 @@ from codeinfo import __version__
 from codeinfo.config import parse_toml, user_folders
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.files import private_folder, replace_file
+from codeinfo.files import NotRegular, private_folder, read_private, replace_file, resolve_links
 from codeinfo.languages.model import strict_json, without_json_comments
 from codeinfo.model import decode_stored
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
@@ -406,11 +406,13 @@ def _try_plan(client: Client, places: Places, plan: Callable[[Client], Plan]) ->
 
 
 def _text(path: Path) -> str | None:
-    """Lossless: keeps line ends as they are, and bytes that are not UTF-8."""
+    """Lossless: keeps line ends as they are, and bytes that are not UTF-8. A pipe in its place is not waited for."""
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")
+        return read_private(resolve_links(path)).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
+    except NotRegular as error:
+        raise UsageError(f"{path} is not a plain file", "Remove it, or correct the link") from error
 
 
 def _program() -> list[str]:

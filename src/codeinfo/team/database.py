@@ -4,6 +4,7 @@ the database's errors as CodeInfo's own."""
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import socket
@@ -34,6 +35,8 @@ from codeinfo.errors import (
     UsageError,
     requires,
 )
+
+logging.getLogger("psycopg").setLevel(logging.ERROR)  # it warns of what follows from an error, which we report
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Answer = TypeVar("Answer")
