@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -237,6 +238,51 @@ def test_a_disk_that_is_full_here_leaves_the_team_whole(
     assert done.returncode == OutOfSpace.exit_code, done.stderr
     assert "full" in done.stderr
     laptop, clean = engine(), engine("clean", "")
+    laptop.index(IndexRequest((str(project),)))
+    clean.index(IndexRequest((str(project),)))
+    assert digest(laptop, str(project)) == digest(clean, str(project))
+
+
+@pytest.fixture
+def small_disk(node: Node) -> Iterator[tuple[str, Path]]:
+    """The URL of a database on a disk of its own, and the folder where that is mounted."""
+    folder, name = Path(tempfile.mkdtemp(dir=node.folder.parent)), f"small_{os.urandom(4).hex()}"
+    mount = ["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("nothing can be mounted here")
+    try:
+        (folder / "tables").mkdir()
+        shutil.chown(folder / "tables", node.folder.stat().st_uid)
+        folder.chmod(0o755)
+        node.execute(f"CREATE TABLESPACE {name} LOCATION '{folder / 'tables'}'")
+        node.execute(f"CREATE DATABASE {name} TABLESPACE {name}")
+        yield f"postgresql://postgres@127.0.0.1:{node.port}/{name}", folder
+        node.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        node.execute(f"DROP TABLESPACE {name}")
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_of_the_database_loses_nothing(
+    engine: MakeEngine, project: Path, small_disk: tuple[str, Path], tmp_path: Path
+) -> None:
+    url, disk = small_disk
+    engine(store=url).index(IndexRequest((str(project),)))
+    free = os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize
+    (disk / "filler").write_bytes(b"x" * (free - 100_000))
+    write(project, {f"long{at}.py": functions(f"long{at}", 60) for at in range(15)})
+    environment = os.environ | {"CODEINFO_STORE_URL": url, "CODEINFO_CACHE_DIR": str(tmp_path / "laptop")}
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "codeinfo", *arguments]
+        return subprocess.run(line, env=environment, cwd=project, capture_output=True, text=True, check=False)
+
+    done = run("index")
+    assert done.returncode == OutOfSpace.exit_code, done.stderr
+    assert done.stderr.startswith("error: the team store at"), done.stderr
+    assert "part7.py" in run("search", "part7").stdout
+    (disk / "filler").unlink()
+    laptop, clean = engine(store=url), engine("clean", "")
     laptop.index(IndexRequest((str(project),)))
     clean.index(IndexRequest((str(project),)))
     assert digest(laptop, str(project)) == digest(clean, str(project))
