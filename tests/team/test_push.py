@@ -352,6 +352,12 @@ def test_a_user_s_uploads_have_a_limit_and_can_be_removed(
     with pytest.raises(UsageError, match="your uploads would take") as refused:
         push_tree(ann, "three", "c.py")
     assert (refused.value.code, "codeinfo push --remove" in refused.value.next_step) == ("QUOTA_EXCEEDED", True)
+    before = counts(team)["files"]
+    small = PushedFiles(shop, recipe, (encode_file(replace(good, source=SourceFile("d.py", 1, 1), sha256="d" * 64)),))
+    bob.store(small)
+    with pytest.raises(UsageError, match="your uploads would take"):
+        bob.store(PushedFiles(shop, recipe, tuple(payloads.values())))
+    assert counts(team)["files"] == before, "what a push that failed has uploaded takes no room"
     push_tree(bob, "one", "a.py", "b.py")
     with pytest.raises(NotFound, match="you have no work tree two"):
         bob.remove_tree(PushedTree(shop, "two", "", ()))

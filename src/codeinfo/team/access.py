@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct, field
 
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.model import NextStep, hide_user, to_run
+from codeinfo.model import NextStep, hide_keys, to_run
 from codeinfo.sources.git import GitFailed, origin_of
 
 if TYPE_CHECKING:
@@ -472,7 +472,7 @@ def identity_of(remote: str) -> str:
 
 
 def _refusal(remote: str) -> UsageError:
-    address = hide_user(remote)[:200]
+    address = hide_keys(remote)[:200]
     step = "Give a remote such as https://host/owner/name or git@host:owner/name"
     return UsageError(f"{address!r} does not name a repository on a server", step)
 

@@ -318,13 +318,19 @@ class Uploads(Struct, frozen=True):
                 )
             files.append(file)
         with self.database.transaction() as db:
-            self._reserve(db, sum(map(len, upload.payloads)))
-            store_files(db, family, upload.recipe, sorted(files, key=lambda file: file.source.path))
-        return Answer()
+            needed = self._reserve(db, sum(map(len, upload.payloads)))
+            if needed <= self.most_bytes:
+                store_files(db, family, upload.recipe, sorted(files, key=lambda file: file.source.path))
+                return Answer()
+            # This push ends here: what it has uploaded is of no use.
+            drop_uploads(db, self.caller.user_id, unused_only=False)
+        step = NextStep("Remove a work tree that you no longer need with ", to_run("push", remove=True))
+        what = f"your uploads would take {needed / 1e6:,.0f} of {self.most_bytes / 1e6:,.0f} MB"
+        raise UsageError(what, step, code="QUOTA_EXCEEDED")
 
-    def _reserve(self, db: Connection, size: int) -> None:
-        """Raises UsageError if the caller would have uploaded too much. Until the transaction ends, nobody removes the
-        caller, and no other upload of theirs is counted."""
+    def _reserve(self, db: Connection, size: int) -> int:
+        """The bytes that the caller's uploads would take. Until the transaction ends, nobody removes the caller, and no
+        other upload of theirs is counted."""
         user = self.caller.user_id
         if not db.execute("SELECT 1 FROM users WHERE id = %s FOR KEY SHARE", (user,)).fetchall():
             raise Refused("your account was removed", "Ask an administrator")
@@ -332,10 +338,7 @@ class Uploads(Struct, frozen=True):
         needed = size + count_uploads(db, user)
         if needed > self.most_bytes and drop_uploads(db, user, unused_only=True):
             needed = size + count_uploads(db, user)
-        if needed > self.most_bytes:
-            step = NextStep("Remove a work tree that you no longer need with ", to_run("push", remove=True))
-            what = f"your uploads would take {needed / 1e6:,.0f} of {self.most_bytes / 1e6:,.0f} MB"
-            raise UsageError(what, step, code="QUOTA_EXCEEDED")
+        return needed
 
     def remove_tree(self, tree: PushedTree) -> Answer:
         """Remove a work tree of the caller with the uploads that no other one has."""
