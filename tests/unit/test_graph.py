@@ -267,6 +267,60 @@ def test_tests_of_a_file_are_those_named_after_it_and_those_behind_a_package(tmp
     assert impact.tests == ("tests/test_term.py", "tests/test_ask.py")
 
 
+# For each framework a file with a route, what leads to it, a test that requests it, and one that requests another.
+REQUESTED = {
+    "django/shop/views.py": "def list_carts(request):\n    pass\n",
+    "django/shop/urls.py": "from django.urls import path\nfrom shop import views\n\n"
+    "urlpatterns = [path('carts/<int:pk>/lines/', views.list_carts)]\n",
+    "django/shop/tests/test_pages.py": "def test_it(client):\n    client.get(f'/carts/{cart.pk}/lines/')\n",
+    "django/shop/tests/test_other.py": "def test_it(client):\n    client.get('/other/carts/')\n",
+    "fast/routers/orders.py": "from fastapi import APIRouter\n\nrouter = APIRouter()\n\n\n"
+    "@router.get('/{order}')\ndef show(order):\n    pass\n",
+    "fast/main.py": "from fast.routers import orders\n\napp.include_router(orders.router, prefix='/orders')\n",
+    "fast/tests/test_api.py": "def test_it(client):\n    assert client.get('/orders/17').status == 200\n",
+    "fast/tests/test_wrong.py": "def test_it(client):\n    client.get('/shop/orders/17')\n",
+    "node/routes/prices.js": "const router = require('express').Router();\n\nrouter.post('/', (q, s) => s.end());\n"
+    "module.exports = router;\n",
+    "node/app.js": "const prices = require('./routes/prices');\n\napp.use('/api/prices', prices);\n",
+    "node/test/http.test.js": "test('it', () => request(app).post('/api/prices').send({}));\n",
+    "node/client/api.js": "export const load = () => axios.get('/api/prices');\n",
+    "java/OwnerPages.java": '@RequestMapping("/owners")\nclass OwnerPages {\n  @GetMapping("/{id}/pets")\n'
+    "  String show() { return null; }\n}\n",
+    "java/WebTest.java": 'class WebTest {\n  void it() { mvc.perform(get("/owners/{id}/pets", 1)); }\n}\n',
+    "net/CatalogController.cs": '[Route("api/[controller]")]\nclass CatalogController {\n'
+    '  [HttpGet("items/{id:int}")]\n  public string Show(int id) => null;\n}\n',
+    "net/ScenarioTests.cs": "class ScenarioTests {\n"
+    '  void It() { client.GetAsync($"api/catalog/items/{id}?x=1"); }\n}\n',
+    "rust/src/main.rs": 'async fn ping() {}\n\nfn main() { Router::new().route("/v1/ping", get(ping)); }\n',
+    "rust/tests/serve.rs": '#[test]\nfn it() { Request::builder().uri("/v1/ping"); }\n',
+    "php/routes/web.php": "<?php\nRoute::get('/stock/{id}', fn () => 1);\n",
+    "php/tests/StockTest.php": "<?php\nclass StockTest { function it() { $this->get('/stock/1'); } }\n",
+    "rails/app/controllers/admin/carts_controller.rb": "class Admin::CartsController\n  def pay; end\nend\n",
+    "rails/spec/system/buying_spec.rb": "it { visit pay_admin_cart_path(1) }\n",
+    "rails/spec/system/others_spec.rb": "it { visit cart_path(1) }\n",
+}
+
+
+def test_tests_that_request_a_path_are_tests_of_what_serves_it(tmp_path: Path) -> None:
+    root = written(tmp_path, REQUESTED)
+    serving = {path: "" for path in REQUESTED if "test" not in path.lower() and "spec" not in path}
+    with opened(root) as engine:
+        tests = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in serving}
+    assert {path: found for path, found in tests.items() if found} == {
+        "django/shop/views.py": ("django/shop/tests/test_pages.py",),
+        "django/shop/urls.py": ("django/shop/tests/test_pages.py",),
+        "fast/routers/orders.py": ("fast/tests/test_api.py",),
+        "fast/main.py": ("fast/tests/test_api.py",),
+        "node/routes/prices.js": ("node/test/http.test.js",),
+        "node/app.js": ("node/test/http.test.js",),
+        "java/OwnerPages.java": ("java/WebTest.java",),
+        "net/CatalogController.cs": ("net/ScenarioTests.cs",),
+        "rust/src/main.rs": ("rust/tests/serve.rs",),
+        "php/routes/web.php": ("php/tests/StockTest.php",),
+        "rails/app/controllers/admin/carts_controller.rb": ("rails/spec/system/buying_spec.rb",),
+    }
+
+
 def test_centrality_is_between_nought_and_one() -> None:
     ranked = centrality(list("abcd"), edges("ac", "bc", "cd"))
     assert ranked["c"] == 1.0

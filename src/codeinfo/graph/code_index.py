@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cached_property
-from itertools import chain, permutations
+from itertools import chain, islice, permutations, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +51,28 @@ from codeinfo.languages.model import (
     nearest_all,
 )
 from codeinfo.languages.modules import longer_path, whole_module
+from codeinfo.languages.routes import Path as RoutePath
+from codeinfo.languages.routes import (
+    Served,
+    match_path,
+    requested_of_rails,
+    requested_paths,
+    served_by_rails,
+    served_paths,
+)
 from codeinfo.model import Definition, Import, Skip, SourceFile
 from codeinfo.ports import CodeFacts, CodeFile, FileLines
 from codeinfo.sources.ignore import excluded_folder
 from codeinfo.sources.read import Files, FolderFiles
-from codeinfo.tokens import split_identifier
+from codeinfo.tokens import identifier_terms, identifiers, split_identifier
 
 _MAX_CONFIG_BYTES = 1_000_000  # a larger package.json is data
 _ROUTES = re.compile(r"[\t ]scope\(?(?=[ \n])(.*)")  # of Phoenix
 _MODULE = re.compile(r"(?<= )[A-Z][\w.]*")
+_ALWAYS_BEFORE = {"", "api", "new", "edit"}  # paths of routes: a server outside of the code adds some of these
+# Where routes are listed, and how many such files are examined that use another one.
+_TABLE = re.compile(r"(?i)(?:url|rout|app|main|server|program|startup|api|endpoint|web|http|controller|handler)[^/]*$")
+_MOST_TABLES = 20
 _PACKAGE_KINDS = frozenset({"package", "namespace"})
 _NO_EXPORTS = _PACKAGE_KINDS | {"extension", "impl"}
 _EXTENDING = frozenset({"method", "property"})
@@ -600,7 +613,66 @@ class CodeIndex:
         facts = self.graph.files[path]
         may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
         is_marked = may_be_marked and INLINE_TEST.search(self.lines(facts.file_id).whole_text())
-        return tuple(dict.fromkeys((*([path] if is_marked else []), *self.graph.tests_of(path, importing))))
+        named = (*([path] if is_marked else []), *self.graph.tests_of(path, importing))
+        return tuple(dict.fromkeys((*named, *self._tests_requesting(path))))
+
+    def _tests_requesting(self, path: str) -> Sequence[str]:
+        """Tests that request a path which a file serves, by itself or through a table of routes."""
+        facts = self.graph.files[path]
+        if facts.is_test or facts.rules.syntax is None or facts.rules.is_template:
+            return ()
+        return self.memo.once(("requesting", path), lambda: self._find_tests_requesting(path))
+
+    def _find_tests_requesting(self, path: str) -> list[str]:
+        own, tables = self._served(path), self._tables_naming(path)
+        rows = [*own, *chain.from_iterable(tables.values())]
+        starts = [one for one in rows if one.is_start]
+        above = [
+            row for table in tables for rows in self._tables_naming(table).values() for row in rows if row.is_start
+        ]
+        inside = (one._replace(path=(*start.path, *one.path)) for start in starts for one in own if one != start)
+        offered = {(one.path, one.is_start) for one in (*rows, *inside) if any(one.path)}
+        # What may stand in a URL before a path: what includes it, or what folders and files on the way are called.
+        before = {name for one in (*starts, *above) for name in one.path} | _ALWAYS_BEFORE
+        before |= {word for one in (path, *tables) for word in _words_in(one)}
+        before |= self.unit(path).by_name.keys() if path.endswith(".rb") else set()  # `publish_cart_path`
+        terms = {frozenset(_path_terms(served)) for served, _ in offered} - {frozenset[str]()}
+        least = (one for one in terms if not any(other < one for other in terms))
+        naming = {self.by_id.get(file_id) for one in least for file_id in self.facts.files_with(sorted(one))}
+        tests = [file.path for file in naming if file is not None and file.is_test]
+        requesting = (test for test in tests if self._requests(test, offered, before))
+        return sorted(requesting, key=lambda test: (-_count_same_start(test, path), test))
+
+    def _served(self, path: str) -> Sequence[Served]:
+        def find() -> list[Served]:
+            text = self.lines(self.graph.files[path].file_id).whole_text()
+            return [*served_paths(text, path), *served_by_rails(path)]
+
+        return self.memo.once(("served", path), find)
+
+    def _tables_naming(self, path: str) -> Mapping[str, list[Served]]:
+        """The files that list routes to something in a file, and these."""
+        tables: dict[str, list[Served]] = {}
+        users = (edge for edge in self.graph.users(path) if _TABLE.search(edge.source))
+        for edge in islice(users, _MOST_TABLES):
+            if served := self._served(edge.source):
+                source, imports = self.graph.files[edge.source], self.unit(edge.source).imports
+                taken = [one for one in imports if any(to.path == path for to in self.outcome(source, one).targets)]
+                names = {name.rpartition(".")[2] for name in edge.names}.union(one.module for one in taken)
+                names.update(name for one in taken for name in source.rules.imports.bound(one))
+                named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)")
+                rows = [row for row in served if names and named.search(row.around)]
+                tables |= {edge.source: rows} if rows else {}
+        return tables
+
+    def _requests(self, test: str, offered: Collection[tuple[RoutePath, bool]], before: set[str]) -> bool:
+        def find() -> list[RoutePath]:
+            text = self.lines(self.graph.files[test].file_id).whole_text()
+            return list({*requested_paths(text), *(requested_of_rails(text) if test.endswith(".rb") else ())})
+
+        requested = self.memo.once(("requested", test), find)
+        rests = (match_path(served, one, is_start=is_start) for one in requested for served, is_start in offered)
+        return any(rest is not None and before.issuperset(rest) for rest in rests)
 
     def is_inline_test(self, path: str, qualified: str) -> bool:
         """Whether a definition is a test beside the code: in a module of tests, or marked as one."""
@@ -637,6 +709,23 @@ class CodeIndex:
         missing = [file_id for file_id in file_ids if self._files.uses.get(file_id) is None]
         for file_id, packed in self.facts.references(missing):
             self._add_uses(file_id, packed)
+
+
+def _path_terms(served: RoutePath) -> Iterator[str]:
+    for word in (word for name in served for word in identifiers(name)):
+        yield from identifier_terms(word)[-1:]
+
+
+def _words_in(path: str) -> set[str]:
+    """The names in a path and the words in these, as URLs have them."""
+    names = re.split(r"[/.]", path.lower())
+    return {*names, *(word for name in names for word in re.split(r"[_-]", name))}
+
+
+def _count_same_start(path: str, other: str) -> int:
+    """How many folders two paths have in common."""
+    pairs = zip(path.split("/"), other.split("/"), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _size(answer: object) -> int:

@@ -1,5 +1,5 @@
-"""Routes of web frameworks: which function or class serves one, what links to it by its name, and the controllers that
-a table of routes of Rails names.
+"""Routes of web frameworks: which function or class serves one, what links to it by its name or requests its path, and
+the controllers that a table of routes of Rails names.
 
 Django           path("cart/", views.cart, name="cart")             reverse("shop:cart"), {% url 'shop:cart' %}
 Flask, FastAPI   @shop.route("/cart"), Pay.as_view("pay")           url_for("shop.cart"), url_for(".cart")
@@ -88,6 +88,118 @@ def links_to(route: Route, lines: FileLines, *, is_alone: bool) -> Iterator[int]
                 yield number
 
 
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+_STRING = r"""(?P<quote>["'`])(?P<path>(?:\{[^{}\n]*\}|(?!(?P=quote))[^\s\\]|\\\w)*)(?P=quote)"""
+_QUOTED = re.compile(_STRING)
+# A word and the string behind it: `path("cart/"`, `@GetMapping(value = "/cart"`, `prefix="/cart"`, `scope "/cart"`.
+_DECLARING = re.compile(rf"\b(?P<call>(?P<word>\w+)(?:\(| ?[=:] ?| ))\s*(?:\w+\s*=\s*)?[{{\[]?\s*[rf$@]*{_STRING}")
+_VERB, _TITLED = "(?:get|post|put|patch|delete|any|match|view)", "(?:Get|Post|Put|Patch|Delete)"
+# By the signs around the word; a verb alone may be that of a client.
+_DECLARERS = re.compile(
+    rf"(?:@(?:(?:Request|{_TITLED})Mapping|{_TITLED}|All|Controller|Path)|\[(?:Route|Http{_TITLED}|{_VERB})"
+    rf"|\.(?:route|api_route|websocket|Map(?:Group|{_TITLED})|HandleFunc|Handle|use|nest|mount|register|[gG]roup)"
+    rf"|:(?:scope|(?:apiR|r)esource|prefix|{_VERB})|\[?(?:re_)?path|\[?url|scope)\(|(?:url_)?prefix ?[=:] ?"
+    r"|(?:scope|resources) "
+)
+_STARTS = frozenset(  # what stands behind these may begin with their path
+    "RequestMapping Controller Path Route MapGroup use nest mount register group Group scope resource resources "
+    "apiResource prefix url_prefix".split()
+)
+_SERVER = re.compile(
+    r"(?:(?:@[\w.]*|\b(?:app|r|e|g|mux|fastify|\w*(?:[rR]outer|[rR]outes|[gG]roup|[sS]erver))\.)"
+    rf"(?:{_VERB}|GET|POST|PUT|PATCH|DELETE|{_TITLED}|head|options|all|any|on)\(|(?m:^)[ \t]*{_VERB} )\Z"
+)
+_BEFORE_CHARS, _HANDLER_CHARS = 40, 300  # before the word and behind the path
+_REQUEST = re.compile(r"(?i)(?:get|post|put|patch|delete|head|options|uri|request)\w*(?:<[\w<>., ]*>)?[( ]\s*[rf$@]*\Z")
+# What stands for any name: a parameter of a route, or what a test inserts.
+_VARYING = re.compile(
+    r"\((?:[^()]|\([^()]*\))*\)|<[^<>]*>|[#$]?\{[^{}]*\}|\[[^\]]*\]|:\w+|\*\w*|%\(\w+\)\w|%\w|\b\d+\b"
+    r"|[\da-f]{8}-[\da-f-]{20,}"
+)
+_ANCHORS = re.compile(r"\A(?:[A-Z]+ )?(?:\^|\\A)?|\?\Z|[$]\Z|\\[zZ]\Z")
+_HOST = re.compile(r"\A(?:https?:)?//(?:localhost|127\.0\.0\.1|testserver|test)?(?::[^/]*)?(?=/)")
+Path = tuple[str, ...]  # its names; "" stands for any one
+
+
+class Served(NamedTuple):
+    """A path that a file declares, with what is written around it."""
+
+    path: Path
+    around: str
+    is_start: bool  # of longer paths
+
+
+def served_paths(text: str, file: str) -> Iterator[Served]:
+    """The paths that a file declares. `[controller]` of ASP.NET stands for its name."""
+    controller = file.rpartition("/")[2].partition(".")[0].removesuffix("Controller")
+    rows = [row for row in _DECLARING.finditer(text) if _declares_path(text, row)]
+    begins = [text.rfind("\n", 0, row.start()) + 1 for row in rows]
+    for row, begin, end in zip(rows, begins, [*begins[1:], len(text)], strict=False):
+        if row["word"] == "prefix":  # an argument: what is served stands before it
+            begin = min(begin, text.rfind("(", 0, row.start()) + 1)
+        around = text[begin : min(max(end, row.end()), row.end() + _HANDLER_CHARS)].partition("\n\n")[0]
+        written = _ANCHORS.sub("", row["path"].replace("[controller]", controller))
+        yield Served(_names_in(written), around, row["word"] in _STARTS or "include(" in around)
+
+
+def _declares_path(text: str, row: re.Match[str]) -> bool:
+    sign = text[row.start() - 1] if row.start() else ""
+    is_marked = _DECLARERS.fullmatch(f"{sign if sign in '@[.:' else ''}{row['call']}") is not None
+    return is_marked or _SERVER.search(text, max(row.start() - _BEFORE_CHARS, 0), row.end("call")) is not None
+
+
+def requested_paths(text: str) -> Iterator[Path]:
+    """The paths that a test requests: strings that begin with a slash or a host, or are given to a call that requests
+    them."""
+    for row in _QUOTED.finditer(text) if "/" in text else ():
+        written = _VARYING.sub("\0", _HOST.sub("", row["path"])).partition("?")[0].partition("#")[0]
+        if "/" not in written or "//" in written or written.startswith((".", "@")):
+            continue
+        if written.startswith(("/", "\0")) or _REQUEST.search(text, max(row.start() - _BEFORE_CHARS, 0), row.start()):
+            yield _names_in(written)
+
+
+def _names_in(written: str) -> Path:
+    parts = _VARYING.sub("\0", written).strip("/").split("/")
+    return tuple("" if "\0" in part else part.lower() for part in parts if part)
+
+
+_RAILS_CONTROLLER = re.compile(r"(?:.*/)?app/controllers/(.+)_controller\.rb")
+_RAILS_HELPER = re.compile(r"\b(\w+)_(?:path|url)\b")
+
+
+def served_by_rails(path: str) -> Iterator[Served]:
+    """What a controller of Rails serves by its name, in words: what is resourceful about it stands between them."""
+    if controller := _RAILS_CONTROLLER.fullmatch(path):
+        yield Served(_words_of(controller[1]), "", is_start=True)
+
+
+def requested_of_rails(text: str) -> Iterator[Path]:
+    """The same words of what a test requests, by its path or the helper that makes it: `admin_cart_items_path`."""
+    for helper in _RAILS_HELPER.finditer(text):
+        yield _words_of(helper[1])
+    for path in requested_paths(text):
+        yield _words_of("/".join(path))
+
+
+def _words_of(written: str) -> Path:
+    return tuple(word.removesuffix("s") for word in re.split(r"[/_-]", written.lower()) if word)
+
+
+def match_path(served: Path, requested: Path, *, is_start: bool) -> Path | None:
+    """What stands in a requested path before a declared one; None if that does not serve it."""
+    for end in range(len(requested), len(requested) - (3 if is_start else 1), -1):
+        start = end - len(served)
+        if start >= 0 and all(map(_fits, served, requested[start:end])):
+            return requested[:start]
+    return None
+
+
+def _fits(declared: str, requested: str) -> bool:
+    return declared in ("", requested)
+
+
 # --- Rails -----------------------------------------------------------------------------------------------------------
 
 RAILS_TABLE = re.compile(r"(?:\A|.*/)config/routes(?:/.*|\.rb)")
@@ -96,10 +208,10 @@ _OPENING = re.compile(r"\bdo(?:\s*\|[^|]*\|)?\Z|\A(?:if|unless|case|begin|while|
 _WORD = re.compile(r"(\w+)[ (]+(?=[\w:\"'%\[])(.*)")
 _RAILS_NAME = r"(?::\"?|[\"'])([\w/#-]+)[\"']?"
 _RAILS_NAMES = re.compile(rf"(?<![\w:]){_RAILS_NAME}(?!\w|[\"']?\s*(?:=>|:))")
-_OPTION = r"(?:\b{0}:|:{0}\s*=>)\s*(\[[^\]]*\]|%i[\[(][^\])]*|%w[\[(][^\])]*|[^,\s]+)"
+_RAILS_OPTION = r"(?:\b{0}:|:{0}\s*=>)\s*(\[[^\]]*\]|%i[\[(][^\])]*|%w[\[(][^\])]*|[^,\s]+)"
 _TARGET = re.compile(r"(?:=>|\bto:)\s*[\"']([\w/]+)#(\w+)[\"']")
 _PATH = re.compile(r"/?(\w+)/(\w+)")  # says both
-_VERBS = frozenset("get post put patch delete match root head options".split())
+_RAILS_VERBS = frozenset("get post put patch delete match root head options".split())
 _ACTIONS = tuple("index show new edit create update destroy".split())
 
 
@@ -145,7 +257,7 @@ def _read_statement(word: str, rest: str, around: _Frame) -> tuple[_Frame, list[
         controllers = chosen[:1] or names
         inner = controllers[0] if controllers else ""
         return _Frame(module, inner), [(_join(module, one), actions) for one in controllers]
-    if word not in _VERBS:
+    if word not in _RAILS_VERBS:
         return around, []
     if target := _TARGET.search(rest):
         return around, [(_join(module, target[1]), [target[2]])]
@@ -158,7 +270,7 @@ def _read_statement(word: str, rest: str, around: _Frame) -> tuple[_Frame, list[
 
 def _option(rest: str, name: str) -> list[str]:
     """The names in the value of an option: `only: %i[index show]`, `module: "v1"`."""
-    found = re.search(_OPTION.format(name), rest)
+    found = re.search(_RAILS_OPTION.format(name), rest)
     return re.findall(r"[\w/]+", re.sub(r"\A%[iw]", "", found[1])) if found else []
 
 
