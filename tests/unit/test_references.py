@@ -2222,6 +2222,18 @@ def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: P
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in lines}, name
 
 
+def test_a_type_that_a_macro_of_rust_makes_has_no_method_of_another_one(tmp_path: Path) -> None:
+    sources = {
+        "src/lib.rs": "mod error;\nmod use_it;\nmake! { struct JsonError; }\n",
+        "src/error.rs": "pub struct Plain;\n\nimpl Plain {\n    pub fn from_err(one: u8) -> Plain { Plain }\n}\n",
+        "src/use_it.rs": "use crate::JsonError;\nuse crate::error::Plain as Simple;\n\n"
+        "fn run() {\n    Simple::from_err(1);\n    JsonError::from_err(2);\n    wide.from_err(3);\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = {(line, proof) for _, line, proof in uses(engine, tmp_path, "from_err")}
+    assert found == {(5, "resolved"), (7, "syntactic")}
+
+
 def test_extensions_of_csharp_are_called_on_values_of_other_types(tmp_path: Path) -> None:
     sources = {
         "Bus/Extensions.cs": "namespace Shop.Bus;\npublic static class Extensions\n{\n"

@@ -1221,3 +1221,50 @@ def test_a_package_of_rust_with_another_name_here_is_no_new_one(project: Path) -
     commit(project, "crate", {"Cargo.toml": f'{manifest}tree-lib = {{ package = "tree", version = "1" }}\n'})
     (project / "Cargo.toml").write_text(f'{manifest}tree = "1"\n')
     assert [message for kind, _, message in review(project) if kind == "dependency"] == []
+
+
+def test_what_is_reached_through_others_or_is_a_release_needs_no_test(project: Path) -> None:
+    ruby = "class Cart\n  def pay\n    total\n  end\n\n  private\n\n    def total\n      1\n    end\n{}end\n"
+    files = {
+        "lib/cart.rb": "class Cart\nend\n",
+        "lib/version.rb": 'def release\n  "1.2.3"\nend\n',
+        "pkg/api/stock.py": "def count():\n    return 1\n",
+        "pkg/api/tests/test_all.py": "def test_all():\n    pass\n",
+        "spec/cart_spec.rb": "it { 1 }\n",
+    }
+    commit(project, "shop", files)
+    (project / "lib/version.rb").write_text('def release\n  "1.2.4"\nend\n')
+    (project / "pkg/api/stock.py").write_text("def count():\n    return 2\n")
+    assert [message for _, _, message in review(project)] == ["count was changed, and no test was"]
+    with engine_of(project) as engine:
+        assert engine.knowledge.review(ReviewRequest("HEAD", path=str(project))).missing_tests == ()
+    (project / "pkg/api/stock.py").write_text(files["pkg/api/stock.py"])
+    (project / "lib/cart.rb").write_text(ruby.format("\n  def sum\n    2\n  end\n"))
+    assert [message for _, _, message in review(project)] == ["Cart.pay is new, and no test names it"]
+    adapter = (
+        ADAPTER
+        + "\n\ndef sign(x):\n    return Signer().make(x)\n\n\nclass Signer:\n    def make(self, x):\n        return x\n"
+    )
+    (project / "pkg" / "adapter.py").write_text(adapter)
+    (project / "tests/test_sign.py").write_text("from pkg.adapter import sign\n\n\ndef test_sign():\n    sign(1)\n")
+    (project / "lib/cart.rb").write_text(files["lib/cart.rb"])
+    assert review(project) == []
+
+
+def test_where_marks_make_a_test_what_has_none_is_no_test_that_is_gone(project: Path) -> None:
+    steps = "class CartTests\n{\n    [BeforeFeature]\n    public void Start() {}\n\n"
+    steps += "    [Fact]\n    public void Adds() {}\n}\n"
+    commit(project, "steps", {"tests/CartTests.cs": steps})
+    (project / "tests/CartTests.cs").write_text("class CartTests\n{\n}\n")
+    gone = [message for kind, _, message in review(project) if kind == "expectation"]
+    assert gone == ["the test CartTests.Adds is gone"]
+
+
+def test_two_long_signatures_are_shown_where_they_differ() -> None:
+    start = ", ".join(f"first_parameter_{number}: str" for number in range(8))
+    before, after = (
+        Definition("pay", "pay", "function", f"def pay({start}, last: {kind})", "", 1, 9) for kind in ("int", "bool")
+    )
+    revision = Revision(compare("a.py", "x\n", "y\n"), Version("x\n", (before,)), Version("y\n", (after,)))
+    (found,) = api_changes([replace(revision, is_product=True)])
+    assert found.finding.message == "pay was …last: int), is …last: bool)"

@@ -473,7 +473,11 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
                 resolved.append(Use(file, reference, symbol, resolution.proof))
             elif reference.name in keys and not is_accessed:
                 continue
-            elif resolution.possible and not resolution.symbols and (is_accessed or _may_mean(lookup, file, reference)):
+            elif (
+                resolution.possible
+                and not resolution.symbols
+                and (is_accessed or _may_mean(index, lookup, file, reference))
+            ):
                 unit = index.unit(file.path)
                 if lookup.symbols and (written := find_outside_type(index, unit, reference)):
                     outside.append(written)
@@ -499,10 +503,21 @@ def _is_called(index: CodeIndex, field: SymbolId) -> bool:
     return has_accessors(unit) or (owner is not None and re.search(r"\brecord\b", owner.signature) is not None)
 
 
-def _may_mean(lookup: Lookup, file: FileFacts, use: Reference) -> bool:
-    """Whether one of the definitions can be used like this: fields are not called, only `::` names a method, and the
-    values of a page of Django or Jinja are no modules."""
+_TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
+
+
+def _may_mean(index: CodeIndex, lookup: Lookup, file: FileFacts, use: Reference) -> bool:
+    """Whether one of the definitions can be used like this: fields are not called, only `::` names a method, the
+    values of a page of Django or Jinja are no modules, and a type of Rust that a macro makes has no method of ours,
+    unless that is one of a trait."""
     rules, is_call = file.rules.names, use.role == "call"
+    if lookup.symbols and rules.inline_modules and _TYPE_NAME.fullmatch(use.receiver):
+        owners = [(symbol.owner.qualified, index.definition(symbol.owner)) for symbol in lookup.symbols]
+        is_ours = index.files_defining(use.receiver) or any(
+            owner is None or owner.kind in INTERFACES or name.endswith(use.receiver) for name, owner in owners
+        )
+        imports = index.unit(file.path).by_shown.get(use.receiver, ())
+        return bool(is_ours or any(one.alias for one in imports))
     if lookup.symbols and use.receiver and rules.dotted_modules and file.rules.is_template:
         return any("." in symbol.qualified for symbol in lookup.symbols)
     if not lookup.symbols or not use.receiver or not rules.split_members:

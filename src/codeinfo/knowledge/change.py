@@ -11,7 +11,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from codeinfo.cache import group_by_key
+from codeinfo.cache import group_by_key, reachable
 from codeinfo.graph.references import CONSTRUCTORS, INTERFACES
 from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
@@ -193,6 +193,9 @@ class Version(Struct, frozen=True):
         return {one.qualified for one in self.definitions}
 
 
+_RELEASE = re.compile(r"([\"'])v?\d+\.\d+\.\d+[\w.+-]*\1")
+
+
 class Revision(Struct, frozen=True, dict=True):
     """One changed file with both sides."""
 
@@ -212,14 +215,13 @@ class Revision(Struct, frozen=True, dict=True):
 
     @cached_property
     def code(self) -> Difference:
-        """The change without what no program sees: comments, documentation and blank lines."""
+        """The change without what no program sees: comments, documentation and blank lines. Nor does the number of a
+        release change what the product does."""
         language = language_of(self.path)
-        old, new = (
-            [(number, line) for number, line in enumerate(texts, 1) if line.strip()]
-            for texts in (
-                without_comments(one.text, language.name if language else "") for one in (self.before, self.after)
-            )
-        )
+        sides = [without_comments(one.text, language.name if language else "") for one in (self.before, self.after)]
+        if not self.is_test:
+            sides = [[_RELEASE.sub("", line) for line in texts] for texts in sides]
+        old, new = ([(number, line) for number, line in enumerate(texts, 1) if line.strip()] for texts in sides)
         return _compare(self.path, self.change.state, old, new)
 
     def at(self, line: int) -> str:
@@ -262,7 +264,8 @@ def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
                 and len(same_name) == 1 == counts[one.qualified]
                 and not is_alike(_shape(one, revision.path), _shape(same_name[0], revision.path))
             ):
-                message = f"{one.qualified} was {_short(one.signature)}, is {_short(same_name[0].signature)}"
+                was, now = _shorten_both(one.signature, same_name[0].signature)
+                message = f"{one.qualified} was {was}, is {now}"
                 finding = Finding("api", revision.at(same_name[0].start_line), message)
                 changes.append(ApiChange(finding, one.qualified))
         offered = {(written.module, written.names) for written in revision.after.imports if written.reexport}
@@ -333,6 +336,16 @@ def _short(signature: str) -> str:
     return text if len(text) <= SIGNATURE_CHARS else text[:SIGNATURE_CHARS] + "…"
 
 
+def _shorten_both(before: str, now: str) -> tuple[str, str]:
+    """Two signatures, without what they have in common if they would be the same where they are cut."""
+    shorter = _short(before), _short(now)
+    if shorter[0] != shorter[1]:
+        return shorter
+    texts = [" ".join(one.split()) for one in (before, now)]
+    start = texts[0].rfind(",", 0, _count_alike(*texts)) + 1
+    return f"…{_short(texts[0][start:])}", f"…{_short(texts[1][start:])}"
+
+
 _EXPECTATION = re.compile(
     r"\b(?:assert\w*|expect\w*|should\w*|require\.\w+|verify\w*|t\.(?:Error|Fatal)\w*|pytest\.raises|to(?:Be|Equal)\w*)\b"
 )
@@ -348,15 +361,19 @@ _LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b
 _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 
 
-def _is_test_case(one: Definition, language: str, used: Collection[str]) -> bool:
+_MARK_LINES = 4  # around the start of a test
+
+
+def _is_test_case(one: Definition, language: str, lines: Sequence[str], used: Collection[str]) -> bool:
     """Whether a framework runs a function of a test file as a test. A helper is called or passed by its name, and
     what sets a class up is a constructor or has a name that frameworks know."""
+    above = "\n".join(lines[max(one.start_line - _MARK_LINES, 0) : one.start_line + 1])
     return (
         one.name not in used
         and not _is_constructor(one)
         and one.name != "setUp"
         and not _is_callback(one)
-        and may_be_test(language, one.qualified)
+        and may_be_test(language, one.qualified, above)
     )
 
 
@@ -388,7 +405,8 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
         gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
         renamed_tests = _find_renamed(revision)
         gone = [one for one in gone if one.qualified not in renamed_tests]
-        gone = [one for one in gone if _is_test_case(one, language.name if language else "", used)]
+        lines = revision.before.lines
+        gone = [one for one in gone if _is_test_case(one, language.name if language else "", lines, used)]
         findings += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
         elsewhere = {one.line for one in revision.before.imports}
         elsewhere.update(one.start_line for one in before.values() if one.end_line > one.start_line)
@@ -447,6 +465,13 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for use in revision.after.references
         if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
+    calling = group_by_key(
+        (use.within.rpartition(".")[2], use.name)
+        for one in products
+        for use in one.after.references
+        if use.role == "call"
+    )
+    called = set(reachable(called, lambda name: calling.get(name, ())))  # what a test calls may call it
     moved = {name for revision in revisions for name in revision.before.names - revision.after.names}
 
     def lacks_test(revision: Revision, one: Definition) -> bool:
@@ -465,9 +490,9 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
             if one.qualified in revision.before.names or (one.qualified in renamed and is_edited):
                 changed.append((-lines[one.qualified], revision.at(one.start_line), one.qualified))
         # What moved is not new, and a constructor comes with its class.
-        known, offered = revision.before.names | renamed | moved, _find_offered(revision)
+        known, offered = revision.before.names | renamed | moved, _find_offered(revision, overrides=not has_tests)
         added = [one for one in functions if one.qualified not in known and not _is_constructor(one)]
-        added = [one for one in added if one.qualified in offered or not has_tests]
+        added = [one for one in added if one.qualified in offered]
         if new := [one for one in added if lacks_test(revision, one)]:
             what = ("is new, and no test names it", "are new, and no test names them")
             findings.append(_list_functions(revision.at(new[0].start_line), [one.qualified for one in new], what))
@@ -502,16 +527,36 @@ def _is_constructor(one: Definition) -> bool:
     return "." in one.qualified and one.name in (one.qualified.split(".")[-2], *CONSTRUCTORS)
 
 
-def _find_offered(revision: Revision) -> set[str]:
+def _find_offered(revision: Revision, *, overrides: bool) -> set[str]:
     """The definitions that tests can be expected to name: an override, an operator, or in Rust a function of a trait,
-    is reached by what it implements."""
+    is reached by what it implements, and counts only on request."""
 
     def is_implementing(one: Definition) -> bool:
         is_of_trait = "." in one.qualified and revision.path.endswith(".rs") and "pub " not in one.signature
         is_override = _OVERRIDES.search(one.signature.partition(one.name)[0]) is not None
         return is_of_trait or is_override or one.name.startswith("__")
 
-    return {one.qualified for one in _public(revision.after.definitions) if not is_implementing(one)}
+    lines, is_ruby = revision.after.lines, revision.path.endswith(".rb")
+    offered = (one for one in _public(revision.after.definitions) if overrides or not is_implementing(one))
+    return {one.qualified for one in offered if not (is_ruby and _is_private_in_ruby(lines, one.start_line))}
+
+
+_RUBY_SECTION = re.compile(r"\s*(private|protected|public)\s*(?:#.*)?")
+
+
+def _is_private_in_ruby(lines: Sequence[str], start: int) -> bool:
+    """Whether a method stands behind a `private` of its class, or of a part of it that is indented further."""
+    indent = _indent(lines[start - 1])
+    for line in reversed(lines[: start - 1]):
+        if line.strip() and _indent(line) <= indent and (section := _RUBY_SECTION.fullmatch(line)):
+            return section[1] != "public"
+        if re.match(r"\s*(?:class|module)\b", line) and _indent(line) < indent:
+            return False
+    return False
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> Finding:

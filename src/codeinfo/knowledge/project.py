@@ -216,10 +216,10 @@ def program_folders(paths: Collection[str], manifest_texts: Mapping[str, str]) -
         for files, sign, is_whole in _PROGRAMS if is_shipped_folder(folder) else ():
             is_program = re.fullmatch(files, name) is not None and re.search(sign, text) is not None
             if is_program or (re.fullmatch(files, name) and not is_whole):
-                folders.setdefault("" if is_whole else folder, is_program)
-        if path.endswith(".gemspec") or _PUBLISHED.search(text):
-            folders[folder] = False
-    return folders
+                top = "" if is_whole else folder
+                folders[top] = is_program or folders.get(top, False)
+    published = [path for path, text in manifest_texts.items() if path.endswith(".gemspec") or _PUBLISHED.search(text)]
+    return folders | dict.fromkeys((path.rpartition("/")[0] for path in published), False)
 
 
 def _packages(module: str) -> tuple[str, ...]:

@@ -181,13 +181,17 @@ def is_test_helper(path: str) -> bool:
     return re.fullmatch(_TEST_HELPER, path.rpartition("/")[2]) is not None or FOR_TESTS.search(path) is not None
 
 
-# Functions that test frameworks find by their names.
+# Functions that test frameworks find by their names, or by what is written above them.
 _TEST_FUNCTIONS = {"python": re.compile(r"test|Test"), "go": re.compile(r"Test|Benchmark|Fuzz|Example")}
+_TEST_FUNCTIONS |= dict.fromkeys(("java", "kotlin", "csharp", "php", "swift"), re.compile(r"(?:.*\.)?test"))
+_TEST_MARKS = re.compile(r"[@[](?:\w+\.)*(?:\w*[tT]est\w*|Fact|Theory|Property|Scenario)\b")
 
 
-def may_be_test(language: str, qualified: str) -> bool:
-    """Whether the name of a function lets it be run as a test; in most languages any name does."""
-    return language not in _TEST_FUNCTIONS or _TEST_FUNCTIONS[language].match(qualified) is not None
+def may_be_test(language: str, qualified: str, above: str) -> bool:
+    """Whether the name of a function or a mark above it lets it be run as a test; in most languages any name does."""
+    if language not in _TEST_FUNCTIONS or _TEST_FUNCTIONS[language].match(qualified):
+        return True
+    return language not in ("python", "go") and _TEST_MARKS.search(above) is not None
 
 
 _PACKAGE_LISTS = (".gemspec", ".podspec", ".rockspec")  # in a programming language, but they list names and files
