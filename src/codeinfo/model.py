@@ -473,6 +473,11 @@ def passage_text(chunk: Chunk) -> str:
     return f"{where}\n\n{chunk.text}"
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines of a text as git and editors count them: a form feed ends none, nor does a separator of Unicode."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def quantity(number: int, noun: str, plural: str = "") -> str:
     """`1 file`, `12 files`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

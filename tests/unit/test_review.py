@@ -1268,3 +1268,11 @@ def test_two_long_signatures_are_shown_where_they_differ() -> None:
     revision = Revision(compare("a.py", "x\n", "y\n"), Version("x\n", (before,)), Version("y\n", (after,)))
     (found,) = api_changes([replace(revision, is_product=True)])
     assert found.finding.message == "pay was …last: int), is …last: bool)"
+
+
+def test_lines_are_those_of_git(project: Path) -> None:
+    """A form feed and the separators of Unicode end no line there."""
+    text = '"""\f\u2028"""\r\n\r\n\r\ndef pay():\r\n    return {}\r\n'
+    commit(project, "pay", {"pkg/[id] pay.py": text.format(1)})
+    (project / "pkg/[id] pay.py").write_text(text.format(2), newline="")
+    assert review(project) == [("untested", "pkg/[id] pay.py:4", "pay was changed, and no test was")]

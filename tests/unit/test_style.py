@@ -419,6 +419,30 @@ def test_frameworks_by_their_parts_and_not_of_documentation() -> None:
     assert sorted(found) == ["Ember", "Laravel", "Livewire"]
 
 
+def test_a_kit_for_development_and_providers_are_what_a_product_is_built_on() -> None:
+    terraform = """terraform {
+  required_version = ">= 1.5"
+  required_providers {
+    aws = {
+      source  = "hashicorp/aws"
+      version = "~> 6.0"
+    }
+  }
+}
+module "own" {
+  source = "./modules/own"
+}
+"""
+    declared, _ = dependencies({"versions.tf": terraform})
+    assert [(one.name, one.version, one.source) for one in declared] == [
+        ("terraform", ">= 1.5", "versions.tf:2"),
+        ("hashicorp/aws", "~> 6.0", "versions.tf:6"),
+    ]
+    assert [(one.name, one.version) for one in frameworks(declared)] == [("Terraform", ">= 1.5")]
+    kit = {"package.json": '{"devDependencies": {"svelte": "^5.0.0", "@sveltejs/kit": "^2.0.0"}}'}
+    assert [one.name for one in frameworks(dependencies(kit)[0])] == ["Svelte", "SvelteKit"]
+
+
 def test_frameworks_for_tests_that_no_manifest_names(tmp_path: Path) -> None:
     for path, text in {
         "shop/cart.py": "def add(): ...\n",

@@ -34,8 +34,7 @@ from codeinfo.operations.code import DefsRequest, RefsRequest, SymbolInfo, Usage
 from codeinfo.operations.knowledge import ChangedFile, ChangedSymbol, Finding, Reviewer, ReviewPacket, ReviewRequest
 from codeinfo.ports import FileSymbols
 from codeinfo.sources.git import GitFailed, commit_of
-from codeinfo.sources.masking import mask
-from codeinfo.sources.read import skip_by_content
+from codeinfo.sources.read import decode, skip_by_content
 from codeinfo.sources.walk import RevisionFiles
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import split_identifier
@@ -112,15 +111,15 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
     changed = sorted(project.history.changed_from(base))
     gone = {path for path in changed[:MOST_FILES] if not os.path.lexists(os.path.join(project.root, path))}
     listed_before = _list_files(project, base) if gone else frozenset()
+    present = [path for path in changed[:MOST_FILES] if path in (listed_before if path in gone else listed)]
+    committed = project.history.committed(base, present)
     texts: dict[str, tuple[str, str]] = {}
     changes: list[diff.Difference] = []
-    for path in changed[:MOST_FILES]:
-        if path not in (listed_before if path in gone else listed):
-            continue  # files left out of the index are not reviewed either
-        before, after = project.history.committed_text(base, path), project.text(path)
-        if path in gone and (before is None or "\0" in before or skip_by_content(path, before)):
+    for path in present:  # files left out of the index are not reviewed either
+        old_text, after = decode(committed[path]) if path in committed else None, project.text(path)
+        before = old_text.content if old_text is not None else None
+        if path in gone and (before is None or skip_by_content(path, before)):
             continue
-        after = mask(after)[0] if after is not None else None  # like the committed text
         change = diff.compare(path, before, after)
         if change.added or change.removed:
             changes.append(change)

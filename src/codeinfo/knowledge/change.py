@@ -20,7 +20,7 @@ from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
 from codeinfo.languages import language_of, may_be_test
 from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import is_marked_test, may_have_inline_tests
-from codeinfo.model import Definition, FileKind, Import, Reference
+from codeinfo.model import Definition, FileKind, Import, Reference, split_lines
 from codeinfo.operations.knowledge import ChangedSymbol, Dependency, Finding, PatternUse, Reviewer
 
 PRECISELY_COMPARED = 2_000  # lines; among more of them, frequent ones such as `}` are no anchors: it would take seconds
@@ -44,7 +44,7 @@ class Difference(Struct, frozen=True):
 
 def compare(path: str, before: str | None, after: str | None) -> Difference:
     state = "added" if before is None else "removed" if after is None else "changed"
-    old, new = (list(enumerate((text or "").splitlines(), 1)) for text in (before, after))
+    old, new = (list(enumerate(split_lines(text or ""), 1)) for text in (before, after))
     return _compare(path, state, old, new)
 
 
@@ -186,7 +186,7 @@ class Version(Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        return self.text.splitlines()
+        return split_lines(self.text)
 
     @property
     def names(self) -> set[str]:

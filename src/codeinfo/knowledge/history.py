@@ -379,12 +379,11 @@ class History:
     def changed_from(self, reference: str) -> frozenset[str]:
         return git.list_changed(self.root, reference)
 
-    def committed_text(self, revision: str, path: str) -> str | None:
-        """A file as of a commit, or None if the commit does not have it."""
-        try:
-            return self._run_masked(("cat-file", "blob", f"{revision}:./{path}"))
-        except git.GitFailed:
-            return None
+    def committed(self, revision: str, paths: Sequence[str]) -> dict[str, bytes]:
+        """The contents of those files that a commit has."""
+        listed = git.list_commit(self.root, revision, paths) if paths else ()
+        blobs = [blob for blob in listed if blob.mode in git.REGULAR]
+        return {blob.path: data for blob, data in git.read_blobs(self.root, blobs) if data is not None}
 
     def branch_point(self, names: Sequence[str]) -> str:
         """The commit where the current branch left the first existing one of `names`, or ""."""

@@ -236,7 +236,7 @@ _AROUND_FOLDER = (
     r"(?:\w+[_-])?docs?|(?:docs?|documentation)(?:[_-](?:src|site|web|website|pages|theme|assets))?|_?examples?|samples?|demos?|tutorials?|playgrounds?|\.?storybook|(?:[\w.]+\.)?[Bb]ench(?:es|marks?|marking|suite)?"
     r"|test(?:[Uu]tils?|[Ss]upport|[Hh]elpers?)|\w+[_-]tests?[_-][\w-]+"  # helps tests: `ui-test-hilt-manifest`
     r"|(?:ui|unit|integration|functional|acceptance|screenshot|snapshot)[_-]testing"
-    r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|testing|vendor(?:s|ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
+    r"|_?_?(?:fixtures?|mocks?|stubs)_?_?|scripts?|buildSrc|build-(?:logic|conventions)|testing|vendor(?:s|ed)?|_vendor|third[_-]?party|node_modules|generated|fuzz"
     r"|\..+"
 )
 _AROUND_TOP_FOLDER = (

@@ -60,6 +60,10 @@ _NUGET = (
 )
 FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
 CRATES, GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
+_TERRAFORM = (  # an address of another kind is no package: `./modules/cart`, `git::https://…`
+    r'(?m)^\s*(?:(?P<itself>required_version)|source\s*=\s*"(?P<name>\w[\w.-]*/[\w./-]+)"(?:\s+version)?)'
+    r'(?:\s*=\s*"(?P<version>[^"\n]*)")?'
+)
 _LOCKED_GEM = r"(?m)^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s-]+)(?:-[^)\s]+)?\)$"
 _GEM_GROUP = (
     r"(?m)^[^\S\n]*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b"
@@ -318,6 +322,15 @@ _SECTION = r"\s*\[+\s*(?P<name>[^\[\]\s][^\]\n]*)\]+\s*(?:[#;].*)?"
 _ASSIGNMENT = r"\s*(?P<key>\"[^\"]+\"|'[^']+'|[\w.\-/@]+)\s*(?:[=:].*)?"
 
 
+def _terraform(path: str, text: str) -> Iterator[Dependency]:
+    """Terraform itself, its providers and modules from registries."""
+    for found in re.finditer(_TERRAFORM, text):
+        line = text.count("\n", 0, found.start(found.lastgroup or 0)) + 1
+        yield Dependency(
+            "terraform" if found["itself"] else found["name"], found["version"] or "", f"{path}:{line}", ""
+        )
+
+
 def lines_of_keys(text: str) -> dict[tuple[str, str], int]:
     """The lines of sections and keys in INI and TOML, which their parsers do not report."""
     section = ""
@@ -372,6 +385,7 @@ MANIFESTS = (
         r"^module\(\s*name\s*=\s*\"([^\"]+)",
         command="bazel test //...",
     ),
+    Manifest(r"(?:versions|terraform|providers)\.(?:tf|tofu)", _terraform),
     Manifest(r"CMakeLists\.txt", _by_expression(_CMAKE), command="ctest"),
     Manifest(r"manage\.py", lambda path, text: iter(()), family="python", command="python manage.py test"),  # Django
 )

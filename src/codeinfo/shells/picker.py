@@ -24,7 +24,7 @@ from msgspec.structs import replace
 from codeinfo.config import editor_command, refuses_colour
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, UsageError
-from codeinfo.model import Hit, SearchResult
+from codeinfo.model import Hit, SearchResult, split_lines
 from codeinfo.operations.search import SearchRequest
 from codeinfo.shells.render import mark_words, query_words, title_of, window
 from codeinfo.shells.terminal import Output, cells, near_path, show_progress
@@ -151,7 +151,7 @@ class Picker:
     def _text(self, hit: Hit, out: Output, rows: int) -> None:
         terms = query_words(self._query)
         lines = out.code(hit.text, hit.path)
-        for index in window(hit.text.splitlines(), terms, rows)[:rows] if rows > 2 else ():
+        for index in window(split_lines(hit.text), terms, rows)[:rows] if rows > 2 else ():
             out.numbered_line(f"{hit.text_line + index:>5} │ ", mark_words(lines[index], terms))
 
 

@@ -24,6 +24,7 @@ from codeinfo.model import (
     Skip,
     quantity,
     shown_root,
+    split_lines,
 )
 from codeinfo.operations import search
 from codeinfo.operations.answers import Citation
@@ -174,7 +175,7 @@ def _explain(hit: Hit, out: Output) -> None:
 
 
 def _snippet(hit: Hit, terms: set[str], out: Output, most: int | None) -> None:
-    lines = hit.text.splitlines()
+    lines = split_lines(hit.text)
     coloured = out.code(hit.text, hit.path)
     digits = max(LINE_DIGITS, len(str(hit.text_line + len(lines))))
     shown = range(len(lines)) if most is None else window(lines, terms, most, hit.symbol)

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from codeinfo.config import refuses_colour
 from codeinfo.errors import CodeInfoError, UsageError, environment_error, error_json
-from codeinfo.model import CONTROLS, TEAM, dumps, shown_root
+from codeinfo.model import CONTROLS, TEAM, dumps, shown_root, split_lines
 from codeinfo.operations.base import Progress
 from codeinfo.operations.documents import DOCUMENTS
 
@@ -209,12 +209,12 @@ class Output(Struct, dict=True):
     def code(self, text: str, path: str) -> list[list[Span]]:
         """The lines of a file's text, with its language's colours if there are any to show."""
         if self._console is None:
-            return [[line] for line in text.splitlines()]
+            return [[line] for line in split_lines(text)]
         from rich.syntax import Syntax
 
         shown = text.replace("\t", _CONTROLS[ord("\t")])
         coloured = Syntax("", Syntax.guess_lexer(path, shown), theme="ansi_dark").highlight(shown)
-        lines = coloured.split("\n", allow_blank=True)[: len(text.splitlines())]
+        lines = coloured.split("\n", allow_blank=True)[: len(split_lines(text))]
         return [[(part.text, str(part.style or "")) for part in line.render(self._console)] for line in lines]
 
     def table(self, rows: Sequence[Sequence[Span]], *, title: str = "", indent: int = 2, empty: str = "") -> None:

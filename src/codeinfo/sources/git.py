@@ -626,10 +626,13 @@ def commit_of(root: str | os.PathLike[str], revision: str) -> str:
         raise NotFound(f"{revision!r} is not a commit of this repository", "Give a branch, tag or commit") from error
 
 
-def list_commit(root: str | os.PathLike[str], commit: str, *, whole: bool = False) -> list[Blob]:
-    """The files of a commit below `root`, or all of them, submodules included."""
+def list_commit(
+    root: str | os.PathLike[str], commit: str, paths: Sequence[str] = (), *, whole: bool = False
+) -> list[Blob]:
+    """The files of a commit below `root`, some of them, or all of them, submodules included."""
     switches = ("--full-tree",) if whole else ()
-    entries = os.fsdecode(run(root, ("ls-tree", "-r", "-l", "-z", *switches, commit))).split("\0")[:-1]
+    arguments = ("ls-tree", "-r", "-l", "-z", *switches, commit, *(("--", *paths) if paths else ()))
+    entries = os.fsdecode(run(root, arguments)).split("\0")[:-1]
     blobs = []
     for entry in entries:
         description, _, path = entry.partition("\t")

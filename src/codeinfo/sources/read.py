@@ -238,6 +238,13 @@ def is_generated_page(path: str, text: str) -> bool:
 CONTENT_RULES = ("generated-documentation", "generated", "minified")
 
 
+# What others import from here is known by these files alone: they only pass names on.
+_PACKAGE = re.compile(r"(?:.*/)?(?:__init__\.pyi?|index\.[cm]?[jt]s)")
+_DEFINING = re.compile(
+    r"(?m)^(?:export\s+)?(?:default\s+|declare\s+)*(?:async\s+)?(?:class|def|function|const|enum|interface)\s"
+)
+
+
 def skip_by_content(path: str, text: str) -> Skip | None:
     """Why the content alone excludes the file."""
     documentation, tool, packed = CONTENT_RULES
@@ -245,7 +252,8 @@ def skip_by_content(path: str, text: str) -> Skip | None:
         return Skip(path, documentation, "its head says that a documentation generator wrote it")
     if file_kind(path) is FileKind.DOCS:
         return None  # documents have long lines, and their heads may mention generated things
-    if is_marked_generated(text) and not (_is_template(path) or is_config(path)):
+    is_list = _PACKAGE.fullmatch(path) is not None and not _DEFINING.search(text)
+    if is_marked_generated(text) and not (is_list or _is_template(path) or is_config(path)):
         return Skip(path, tool, "its first lines say that a tool wrote it")
     if len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1):
         return Skip(path, packed, "its lines are far longer than anyone writes")

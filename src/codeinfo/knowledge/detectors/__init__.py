@@ -32,7 +32,7 @@ from msgspec import Struct
 from codeinfo.errors import UsageError
 from codeinfo.globs import GlobSet, check_globs
 from codeinfo.languages import get_language, is_product, is_test_name
-from codeinfo.model import FileKind, convert
+from codeinfo.model import FileKind, convert, split_lines
 from codeinfo.operations.knowledge import PATTERN_CATEGORIES
 
 MOST_PROJECT_PATTERNS = 100
@@ -254,7 +254,7 @@ def without_comments(text: str, language: str) -> list[str]:
     whose comments are not known."""
     family = detector_language(language)
     if family not in _TEXT:
-        return text.splitlines()
+        return split_lines(text)
 
     def blank(match: re.Match[str]) -> str:
         written = match.group()
@@ -264,7 +264,7 @@ def without_comments(text: str, language: str) -> list[str]:
     if family in _DOCUMENTATION:
         alone = re.compile(_DOCUMENTATION[family], re.MULTILINE | re.DOTALL)
         text = alone.sub(lambda match: match["before"] + "\n" * match.group()[len(match["before"]) :].count("\n"), text)
-    return [line.rstrip() for line in text.splitlines()]
+    return [line.rstrip() for line in split_lines(text)]
 
 
 def role_of(path: str, language: str, kind: FileKind) -> str:
