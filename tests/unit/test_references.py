@@ -2222,6 +2222,30 @@ def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: P
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in lines}, name
 
 
+def test_the_code_in_pages_of_haml_uses_helpers(tmp_path: Path) -> None:
+    page = """-# price(old)
+   price(older)
+:javascript
+  price(script)
+.cart{ class: price(1),
+  id: "cart" }
+  %p.sum>= price(2)
+  = form_for @cart do |money|
+    - if price(3) > 1
+      != price(4,
+          tax: 1)
+    Costs #{price(5)} today
+    = money(1)
+"""
+    helper = "module CartHelper\n  def price(x)\n    x\n  end\n\n  def money(x)\n    x\n  end\nend\n"
+    sources = {"app/helpers/cart_helper.rb": helper, "app/views/cart/show.html.haml": page}
+    sources["app/views/cart/_price.html.haml"] = "= price.to_s\n"
+    with indexed(tmp_path, sources) as engine:
+        expected = {("app/views/cart/show.html.haml", line, "resolved") for line in (5, 7, 9, 10, 12)}
+        assert uses(engine, tmp_path, "price") == expected
+        assert uses(engine, tmp_path, "money") == set()  # what the block is called with
+
+
 def test_a_type_that_a_macro_of_rust_makes_has_no_method_of_another_one(tmp_path: Path) -> None:
     sources = {
         "src/lib.rs": "mod error;\nmod use_it;\nmake! { struct JsonError; }\n",

@@ -137,7 +137,8 @@ def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """A method that Rails offers to all templates and helpers: one of a helper, the nearest by name, or one that a
     controller hands to them."""
     path, rules = unit.facts.path, unit.facts.rules
-    if not rules.names.constants or not (rules.is_template or "/helpers/" in path):
+    is_own_value = path.rpartition("/")[2].startswith(f"_{name}.")  # what a partial shows is called like it
+    if not rules.names.constants or is_own_value or not (rules.is_template or "/helpers/" in path):
         return []
 
     def find() -> Meaning:

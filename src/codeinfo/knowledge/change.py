@@ -490,7 +490,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
             if one.qualified in revision.before.names or (one.qualified in renamed and is_edited):
                 changed.append((-lines[one.qualified], revision.at(one.start_line), one.qualified))
         # What moved is not new, and a constructor comes with its class.
-        known, offered = revision.before.names | renamed | moved, _find_offered(revision, overrides=not has_tests)
+        known, offered = revision.before.names | renamed | moved, _find_offered(revision, has_tests=has_tests)
         added = [one for one in functions if one.qualified not in known and not _is_constructor(one)]
         added = [one for one in added if one.qualified in offered]
         if new := [one for one in added if lacks_test(revision, one)]:
@@ -527,20 +527,23 @@ def _is_constructor(one: Definition) -> bool:
     return "." in one.qualified and one.name in (one.qualified.split(".")[-2], *CONSTRUCTORS)
 
 
-def _find_offered(revision: Revision, *, overrides: bool) -> set[str]:
+def _find_offered(revision: Revision, *, has_tests: bool) -> set[str]:
     """The definitions that tests can be expected to name: an override, an operator, or in Rust a function of a trait,
-    is reached by what it implements, and counts only on request."""
+    is reached by what it implements. A change without any tests lacks one of everything that is not marked as
+    private."""
 
     def is_implementing(one: Definition) -> bool:
         is_of_trait = "." in one.qualified and revision.path.endswith(".rs") and "pub " not in one.signature
         is_override = _OVERRIDES.search(one.signature.partition(one.name)[0]) is not None
         return is_of_trait or is_override or one.name.startswith("__")
 
-    lines, is_ruby = revision.after.lines, revision.path.endswith(".rb")
-    offered = (one for one in _public(revision.after.definitions) if overrides or not is_implementing(one))
-    return {one.qualified for one in offered if not (is_ruby and _is_private_in_ruby(lines, one.start_line))}
+    lines, is_ruby, after = revision.after.lines, revision.path.endswith(".rb"), revision.after.definitions
+    offered = [one for one in _public(after) if not is_implementing(one)] if has_tests else after
+    hidden = {one.qualified for one in offered if is_ruby and _is_private_in_ruby(lines, one.start_line)}
+    return {one.qualified for one in offered if has_tests or not _PRIVATE.match(one.name)} - hidden
 
 
+_PRIVATE = re.compile(r"_(?!_)|#")
 _RUBY_SECTION = re.compile(r"\s*(private|protected|public)\s*(?:#.*)?")
 
 

@@ -1,4 +1,5 @@
-"""Go, Rust, Dart, Ruby, Lua, Zig, shell, Elixir and Haskell: an import names one module, by path or name."""
+"""Go, Rust, Dart, Ruby, Lua, Zig, shell, Elixir and Haskell: an import names one module, by path or name. Also the
+pages that have Ruby or Elixir in them."""
 
 from __future__ import annotations
 
@@ -752,7 +753,7 @@ HASKELL = model.Language(
     names=model.NameRules(calls="bare"),
 )
 
-# --- ERB and HEEx: pages with code of Ruby or Elixir in them -------------------------------------------------------
+# --- ERB, HEEx and Haml: pages with code of Ruby or Elixir in them --------------------------------------------------
 
 _ERB_COMMENT = re.compile(r"<%!--.*?(?:--%>|\Z)|<%-?\s*#.*?(?:%>|\Z)", re.DOTALL)
 _TAGS = r"<%%|<%!--.*?(?:--%>|\Z)|<%-?\s*#.*?(?:%>|\Z)|<%[-=|/]{0,2}(?P<code>(?:[^%<-]++|-(?!%>)|%(?!>)|<(?!%))*+)-?%>"
@@ -768,9 +769,55 @@ def _show_erb(text: str) -> str:
     return show_code(text, _ERB.finditer(text))
 
 
+_HAML_HIDDEN = re.compile(  # comments and texts in other languages, with what is indented below them
+    r"(?m)^(?P<indent>[ \t]*)(?:-#|:\w+$)[^\n]*(?:\n(?:(?P=indent)[ \t]+[^\n]*|[ \t]*(?=\n|\Z)))*"
+)
+_HAML = re.compile(
+    r"(?m)^[ \t]*(?:(?P<tag>[%.#][\w:-]+(?:[.#][\w:-]+)*(?P<attributes>\{(?:[^{}]|\{[^{}]*\})*\})?"
+    r"(?:\([^()\n]*\))?(?:\[[^\]\n]*\])?[<>/]*))?"
+    r"(?:(?:[!&]?==?|~|(?<![^ \t\n])-)(?P<code>[^\n]*(?:(?:(?<=,)|(?<= \|))\n[^\n]*)*)|(?P<text>[^\n]*))"
+)
+_INSERTED = re.compile(r"#\{([^{}\n]*)\}")
+_HAML_BLOCK = re.compile(r"\bdo(?:[ \t]*\|(?P<names>[^|\n]*)\|)?[ \t]*\Z")
+_HAML_KEYWORD = re.compile(r"\A([ \t]*)(?:if|unless|elsif|else|while|until|case|when|begin|rescue|ensure|end)\b")
+
+
+def _show_haml(text: str) -> str:
+    """The Ruby of a page, each line a statement: blocks end by indentation, so that what begins one is left out, and
+    what a block is called with is an unknown value in it."""
+    seen = list(re.sub(r"[^\n]", " ", text))
+    blocks: list[tuple[int, str]] = []  # their indentation, and the names of their values
+    text = _HAML_HIDDEN.sub(lambda hidden: re.sub(r"[^\n]", " ", hidden[0]), text)
+
+    def show(start: int, code: str) -> None:
+        names = [name for _, written in blocks for name in re.findall(r"\w+", written)]
+        if names:
+            code = re.sub(rf"(?<![\w.:@$])(?:{'|'.join(names)})\b(?!:)", lambda name: "_".rjust(len(name[0])), code)
+        seen[start : start + len(code)] = code
+        if start and seen[start - 1] == " ":
+            seen[start - 1] = ";"
+
+    for row in _HAML.finditer(text):
+        indent = len(row[0]) - len(row[0].lstrip(" \t"))
+        while row[0].strip() and blocks and blocks[-1][0] >= indent:
+            blocks.pop()
+        if attributes := row["attributes"]:
+            show(row.start("attributes"), f"[{attributes[1:-1]}]")
+        for inserted in _INSERTED.finditer(row["text"] or ""):
+            show(row.start("text") + inserted.start(1), inserted[1])
+        if code := row["code"]:
+            block = _HAML_BLOCK.search(code)
+            code = _HAML_KEYWORD.sub(model.blank, code.replace(" |\n", "  \n"))
+            show(row.start("code"), _HAML_BLOCK.sub(model.blank, code))
+            if block:
+                blocks.append((indent, block["names"] or ""))
+    return "".join(seen)
+
+
 LANGUAGES = (
     *(GO, RUST, DART, RUBY, LUA, ZIG, BASH, ELIXIR, HASKELL),
     RUBY.as_template("erb", ".erb", _show_erb, _ERB_COMMENT),
+    RUBY.as_template("haml", ".haml", _show_haml, _HAML_HIDDEN),
     ELIXIR.as_template("eex", ".eex .leex", _show_erb, _ERB_COMMENT),
     ELIXIR.as_template("heex", ".heex", lambda text: show_code(text, _HEEX.finditer(text)), _ERB_COMMENT),
 )
