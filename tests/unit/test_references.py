@@ -2242,7 +2242,7 @@ def test_the_code_in_pages_of_haml_uses_helpers(tmp_path: Path) -> None:
     sources["app/views/cart/_price.html.haml"] = "= price.to_s\n"
     with indexed(tmp_path, sources) as engine:
         expected = {("app/views/cart/show.html.haml", line, "resolved") for line in (5, 7, 9, 10, 12)}
-        assert uses(engine, tmp_path, "price") == expected
+        assert {use for use in uses(engine, tmp_path, "price") if use[2] == "resolved"} == expected
         assert uses(engine, tmp_path, "money") == set()  # what the block is called with
 
 
