@@ -41,7 +41,7 @@ from codeinfo.tokens import split_identifier
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; larger changes are reviewed in part
-MOST_BLAMED = 40
+MOST_BLAMED = 20
 MOST_REVIEWERS = 5  # further ones wrote only a line or two
 MOST_SYMBOLS = 40  # symbols whose callers are looked up
 CALLERS_SHOWN = 5

@@ -1136,8 +1136,13 @@ def is_imported_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
     """Whether only imports from outside bind a name. One that another import brings from here, as after a `try`, is
     ours."""
     rules = unit.facts.rules
-    bringing = [one for one in unit.imports if name in rules.imports.bound(one)] if rules.names.outside else ()
-    return {index.outcome(unit.facts, one).status for one in bringing} == {"external"} and name not in unit.by_qualified
+
+    def find() -> list[str]:
+        bringing = [one for one in unit.imports if name in rules.imports.bound(one)] if rules.names.outside else ()
+        return sorted({index.outcome(unit.facts, one).status for one in bringing})
+
+    is_outside = index.memo.once(("brought", unit.facts.path, name), find) == ["external"]
+    return is_outside and name not in unit.by_qualified
 
 
 def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> bool:
