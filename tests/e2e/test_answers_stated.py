@@ -185,3 +185,93 @@ def test_a_module_of_go_is_called_by_its_name_without_a_version(tmp_path: Path) 
     with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path)) as engine:
         answer = engine.answers.ask(AskRequest("what is lanterns?", (str(tmp_path),)))
     assert [one.path for one in answer.citations] == ["README.md"]
+
+
+CODE = {
+    "app/till.py": """from app.money import Money, total
+
+
+class Till(Money):
+    def close(self):
+        return total(self.coins) + total(self.notes)
+""",
+    "app/money.py": """class Money:
+    coins = notes = ()
+
+
+def total(parts):
+    return sum(parts)
+
+
+def unused(parts):
+    return parts
+""",
+    "tests/test_till.py": """from app.money import total
+
+
+def test_total():
+    assert total([1, 2]) == 3
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def ask_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
+    home, tree = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("tree") / "shop"
+    for name, text in CODE.items():
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+    env = {"CODEINFO_HOME": str(home), "HOME": str(home)}
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree, env=env)) as engine:
+        yield lambda question: engine.answers.ask(AskRequest(question, (str(tree),)))
+
+
+@pytest.mark.parametrize(
+    ("question", "stated", "places"),
+    [
+        (
+            "who calls total?",
+            "`total` (app/money.py:5 [1]) is called in 2 places in 2 files:",
+            ["app/till.py:6 in Till.close: `return total(self.coins) + total(self.notes)`", "tests/test_till.py:5"],
+        ),
+        ("where is `Till` used?", "`Till` (app/till.py:4 [1]) is used nowhere in the indexed code.", []),
+        ("what extends Money", "is extended or implemented in 1 place in 1 file:", ["app/till.py:4"]),
+        (
+            "what breaks if I change total",
+            "which a change may affect:",
+            ["app/till.py:6 in Till.close: ", "tests/test_till.py:5 in test_total: "],
+        ),
+        (
+            "what is affected if I move app/money.py",
+            "`app/money.py` is used in 2 places in 2 files, which a change may affect:",
+            ["app/till.py:1", "tests/test_till.py:1"],
+        ),
+    ],
+)
+def test_a_question_about_uses_is_answered_by_a_list_of_them(
+    ask_code: Ask, question: str, stated: str, places: list[str]
+) -> None:
+    answer = ask_code(question)
+    first, _, rest = answer.text.partition("\n\n")
+    assert stated in first
+    lines = [line.partition("] ")[2] for line in rest.splitlines() if line.startswith("- ")]
+    assert len(lines) == len(places)
+    assert all(map(str.startswith, lines, places))
+    assert all(f"[{citation.number}]" in answer.text for citation in answer.citations)
+
+
+def test_an_answer_about_a_change_names_the_tests_to_run(ask_code: Ask) -> None:
+    for question in ("what breaks if I change total?", "what breaks if I change app/money.py?"):
+        assert ask_code(question).text.endswith("Tests to run: tests/test_till.py")
+
+
+@pytest.mark.parametrize("question", ["who calls nobody?", "who calls parts?", "where is GiftCard used?"])
+def test_a_name_that_nothing_has_is_answered_like_any_question(ask_code: Ask, question: str) -> None:
+    assert "place" not in ask_code(question).text.partition("\n")[0]
+
+
+def test_a_name_that_nothing_has_is_noted(ask_code: Ask) -> None:
+    assert any(
+        "no code here uses the name totall. Did you mean total?" in note
+        for note in ask_code("who calls `totall`").notes
+    )

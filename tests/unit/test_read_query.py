@@ -18,8 +18,8 @@ from codeinfo.search.query import (
     TITLE_WEIGHT,
     Shape,
     extract_definition_target,
-    extract_usage_targets,
     read_query,
+    read_usage_question,
 )
 from codeinfo.tokens import folder_terms, identifier_terms, stem, stem_terms
 
@@ -321,18 +321,48 @@ def test_a_verb_and_its_particle_are_one_word(text: str, words: tuple[str, ...])
 
 
 @pytest.mark.parametrize(
-    ("text", "names"),
+    ("text", "asks", "name"),
     [
-        ("who calls CreateRepository?", ("CreateRepository",)),
-        ("where is Session.send used", ("send",)),
-        ("callers of `send`", ("send",)),
-        ("all implementations of the Notifier interface", ("Notifier",)),
-        ("how does CreateRepository work", ()),
-        ("Use CreateRepository where a repository is made", ()),
+        ("who calls CreateRepository?", "calls", "CreateRepository"),
+        ("who calls send?", "calls", "send"),
+        ("who calls the send method?", "calls", "send"),
+        ("show me all callers of `send` in src", "calls", "send"),
+        ("where do we call fetchUser()?", "calls", "fetchUser"),
+        ("where is Session.send used", "uses", "Session.send"),
+        ("which files import src/app/models.py", "imports", "src/app/models.py"),
+        ("is parse_query still used?", "uses", "parse_query"),
+        ("all implementations of the Notifier interface", "subtypes", "Notifier"),
+        ("what extends Base", "subtypes", "Base"),
+        ("what breaks if I change Session.send?", "change", "Session.send"),
+        ("what would be affected by renaming the resolve method", "change", "resolve"),
+        ("what breaks if I change total", "change", "total"),
+        ("impact of changing lib/utils.ts", "change", "lib/utils.ts"),
+        ("can I safely remove OldThing?", "change", "OldThing"),
     ],
 )
-def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, names: tuple[str, ...]) -> None:
-    assert extract_usage_targets(text) == names
+def test_a_question_about_the_uses_of_a_name_is_recognised(text: str, asks: str, name: str) -> None:
+    asked = read_usage_question(text)
+    assert asked is not None
+    assert (asked.asks, asked.name) == (asks, name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how does CreateRepository work",
+        "Use CreateRepository where a repository is made",
+        "Where is the config used by HttpClient loaded?",
+        "what does Session use to send",
+        "what calls do we make to stripe",
+        "what happens when I remove items from the cart",
+        "what happens if I delete users",
+        "who uses the cache",
+        "who calls it?",
+        "what changed lately?",
+    ],
+)
+def test_other_questions_are_not_about_the_uses_of_a_name(text: str) -> None:
+    assert read_usage_question(text) is None
 
 
 @pytest.mark.parametrize(
@@ -425,7 +455,7 @@ def test_a_hundred_thousand_characters_are_read_in_bounded_time(piece: str) -> N
 
     def read() -> None:
         extract_definition_target(text)
-        extract_usage_targets(text)
+        read_usage_question(text)
         assert len(read_query(text).terms) <= MAX_TERMS
 
     assert is_quick(read, 5), "linear: a quadratic reader needs minutes"

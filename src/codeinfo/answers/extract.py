@@ -1,4 +1,5 @@
-"""The answer without a model: the best passages, quoted and cited, or a refusal where the files do not answer.
+"""The answer without a model: the uses of a name, listed, or the best passages, quoted; each is cited. Where the files
+do not answer, a refusal.
 
 Some questions say what their answer looks like. What a project is, its README or manifest says; what changed, its
 changelog; and how long, how many or when, a sentence that has a number beside the question's other words.
@@ -17,11 +18,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.answers.evidence import Evidence, Retrieval, cite, finder_of, focus_passage, quote_passages, spellings
+from codeinfo.cache import group_by_key
 from codeinfo.errors import CodeInfoError
 from codeinfo.languages import file_kind
 from codeinfo.languages.manifests import kind_of_manifest
-from codeinfo.model import FileKind, Passage, Quality
+from codeinfo.model import FileKind, Passage, Quality, Step, quantity
 from codeinfo.operations.answers import Answer, AnswerUsage
+from codeinfo.operations.code import SymbolInfo
 from codeinfo.search.boost import CHANGELOG
 from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
@@ -41,7 +44,8 @@ NAME_WEIGHT = 0.7  # of words in a file's or definition's name, relative to word
 LEAST_SUPPORT = 1.0  # words and confidence combined
 LEAST_SUPPORT_UNSTATED = 1.4  # where no sentence states the measure that is asked for
 
-EXTRACTIVE = "No language model was used. These passages match the question best:"
+NO_MODEL = "No language model was used."
+EXTRACTIVE = f"{NO_MODEL} These passages match the question best:"
 
 
 class Support(Struct, frozen=True):
@@ -158,6 +162,103 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
     if passages:
         text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
+
+
+# --- the uses of a name ----------------------------------------------------------------------------------------------
+
+USING_FILES, LINES_OF_FILE = 12, 5  # listed in an answer about uses
+DEFINITIONS, TESTS = 3, 6
+CODE_CHARS = 120  # of a line
+_WAYS_OF_USE = {"calls": "is called", "imports": "is imported", "subtypes": "is extended or implemented"}
+
+
+class UsePlace(Struct, frozen=True):
+    path: str
+    line: int
+    within: str = ""  # the definition around it
+    via: str = ""  # the file through which it uses another one
+
+
+class Uses(Struct, frozen=True):
+    """The uses of a name or a file, as `UsageQuestion` asks for them; `step` lists all."""
+
+    root: str
+    asks: str
+    definitions: tuple[SymbolInfo, ...]
+    places: list[UsePlace]
+    step: Step
+    notes: tuple[str, ...] = ()
+    tests: tuple[str, ...] = ()  # of a file, in a question about a change
+
+
+def list_uses(question: str, name: str, uses: Uses, read_file: ReadFile) -> Answer:
+    """Where a name is defined and used, one line for each file; the product comes before its tests."""
+    by_file = group_by_key((place.path, place) for place in uses.places)
+    tests = [path for path in by_file if file_kind(path) is FileKind.TEST]
+    product = [path for path in by_file if path not in tests]
+    listed = [by_file[path] for path in (*product, *tests)[:USING_FILES]]
+    defined = [
+        Passage(uses.root, one.path, one.start_line, one.end_line, one.signature, symbol=one.qualified)
+        for one in uses.definitions[:DEFINITIONS]
+    ]
+    used = [read_file(f"{uses.root}/{first.path}", first.line, first.line) for first, *_ in listed]
+    shown = Evidence().show((*defined, *used))
+    places = ", ".join(f"{one.path}:{one.start_line} [{one.number}]" for one in shown[: len(defined)])
+    subject = f"`{name}` ({places})" if places else f"`{name}`"
+    lines = [f"{NO_MODEL} {subject} {_count_uses(uses, len(by_file))}{':' if listed else '.'}", ""]
+    numbers = {(passage.path, passage.start_line): passage.number for passage in shown}
+    for of_file, passage in zip(listed, used, strict=True):
+        lines.append(f"- [{numbers[passage.path, passage.start_line]}] {_list_places(of_file, passage.text.strip())}")
+    if more := len(by_file) - len(listed):
+        lines += ["", f"{quantity(more, 'more file')}: {uses.step.command()} lists all."]
+    if uses.asks == "change" and (tests := [*(uses.tests or tests)]):
+        lines += ["", f"Tests to run: {', '.join(tests[:TESTS])}{', …' if len(tests) > TESTS else ''}"]
+    return Answer(
+        question=question,
+        text="\n".join(lines).rstrip(),
+        kind="extractive",
+        status="ok",
+        citations=tuple(map(cite, shown)),
+        notes=uses.notes,
+        usage=AnswerUsage(evidence_tokens=estimate_tokens("".join(passage.text for passage in shown))),
+    )
+
+
+def _count_uses(uses: Uses, files: int) -> str:
+    way = _WAYS_OF_USE.get(uses.asks, "is used")
+    if not uses.places:
+        return f"{way} nowhere in the indexed code"
+    where = f"{quantity(len(uses.places), 'place')} in {quantity(files, 'file')}"
+    return f"{way} in {where}" + (", which a change may affect" if uses.asks == "change" else "")
+
+
+def _list_places(places: Sequence[UsePlace], code: str) -> str:
+    """The first use in a file and the lines of the others. An import says nothing beyond the file it is of."""
+    first, *others = places
+    text = f"{first.path}:{first.line}"
+    if first.within:
+        text += f" in {first.within}"
+    if first.via:
+        text += f" through {first.via}"
+    elif code:
+        text += f": {_code_span(code)}"
+    return text + _also(others)
+
+
+def _also(others: Sequence[UsePlace]) -> str:
+    numbers = [str(place.line) for place in others[:LINES_OF_FILE]]
+    if len(others) > LINES_OF_FILE:
+        numbers.append(f"{len(others) - LINES_OF_FILE} more")
+    return f"; also {', '.join(numbers)}" if numbers else ""
+
+
+def _code_span(code: str) -> str:
+    """As Markdown: between more backticks than the code has in a row."""
+    code = f"{code[:CODE_CHARS]}…" if len(code) > CODE_CHARS else code
+    mark = "`"
+    while mark in code:
+        mark += "`"
+    return f"`{code}`" if mark == "`" else f"{mark} {code} {mark}"
 
 
 # --- what a project is -----------------------------------------------------------------------------------------------

@@ -16,7 +16,16 @@ from msgspec.structs import replace
 
 from codeinfo.answers.agents import ALL_TOOLS, BUNDLED, Profile, list_agents, load_agent
 from codeinfo.answers.evidence import PassageFilter, Retrieval, content_words, list_graded, search_text, spellings
-from codeinfo.answers.extract import HEAD_LINES, describes, extract, is_changelog, read_aim
+from codeinfo.answers.extract import (
+    HEAD_LINES,
+    UsePlace,
+    Uses,
+    describes,
+    extract,
+    is_changelog,
+    list_uses,
+    read_aim,
+)
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
 from codeinfo.answers.write import history_messages, title_of, to_markdown
@@ -46,10 +55,10 @@ from codeinfo.model import (
 from codeinfo.models.chat import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.operations import answers as ops
 from codeinfo.operations.base import Listener, ProgressSink
-from codeinfo.operations.code import RefsRequest
+from codeinfo.operations.code import CallsRequest, ImpactRequest, RefsRequest
 from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.search import SearchRequest
-from codeinfo.search.query import read_query
+from codeinfo.search.query import UsageQuestion, read_query, read_usage_question
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import ConversationStore
@@ -62,9 +71,11 @@ if TYPE_CHECKING:
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
 
-USES = 30  # uses of a name listed
+USES = 30  # uses of a name listed for a model
+LISTED_USES = 1000  # of a name, of which an answer without a model shows one for each file
 READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
+_EDGES = {"subtypes": ("EXTENDS", "IMPLEMENTS"), "imports": ("IMPORTS", "EXPORTS")}  # of uses that are asked for
 OVERVIEW = "what does this project do?"
 _MAJOR = re.compile(r"/v\d+\Z")  # of a module of Go
 _WHAT_IS = re.compile(
@@ -262,18 +273,53 @@ class CodeLookup(Lookup):
 
     def references(self, name: str) -> str:
         lines: list[str] = []
-        for index in self._indexes():
-            for folder in self._scope.folders[index] or (".",):
-                request = RefsRequest(name, str(index.root / folder), limit=USES, refresh=False)
-                try:
-                    report = self._engine.code.references(request)
-                except NotFound:
-                    continue
+        for _, folder in self._folders():
+            with suppress(NotFound):
+                report = self._engine.code.references(RefsRequest(name, folder, limit=USES, refresh=False))
                 lines.append(f"{report.symbol}: {report.usage_count} uses")
                 lines += [f"{use.file}:{use.line} {use.edge} ({use.confidence}) {use.preview}" for use in report.usages]
         if not lines:
             raise NotFound(f"no definition of {name!r} is indexed")
         return "\n".join(lines)
+
+    def uses_of(self, asked: UsageQuestion) -> Uses | None:
+        """The uses of a name or file; None if nothing here is called so, which is noted. A word that is not written as
+        code must be the name of a definition."""
+        for root, folder in self._folders():
+            try:
+                uses = self._uses_below(asked, root, folder)
+            except (NotFound, UsageError) as error:
+                self.notes = (f"{error.what}. {error.next_step}",) if asked.is_code else ()
+            else:
+                if uses.definitions or asked.is_code:
+                    return uses
+        return None
+
+    def _uses_below(self, asked: UsageQuestion, root: str, folder: str) -> Uses:
+        code, name = self._engine.code, asked.name
+        report = code.references(RefsRequest(name, folder, LISTED_USES, refresh=not self._fresh), self._progress)
+        self._fresh = True
+        if asked.asks == "change" and not report.definitions:
+            with suppress(NotFound):  # unless it is a file
+                impact = code.impact(ImpactRequest(name, limit=LISTED_USES, root=root, refresh=False))
+                users = [UsePlace(one.path, one.line, via="" if one.via == name else one.via) for one in impact.files]
+                return Uses(root, asked.asks, (), users, to_run("impact", name), impact.notes, impact.tests)
+        if asked.asks == "calls" and report.definitions:
+            graph = code.calls(CallsRequest(name, folder, limit=LISTED_USES, refresh=False))
+            calls = [UsePlace(one.path, one.line, one.source.rpartition("::")[2]) for one in graph.callers]
+            return Uses(root, asked.asks, graph.definitions, calls, to_run("calls", name), graph.notes)
+        edges = _EDGES.get(asked.asks, ())
+        chosen = [use for use in report.usages if use.edge in edges]
+        asks = asked.asks if chosen or not edges else "uses"  # Go's types do not name the interfaces they implement
+        uses = chosen or sorted(report.usages, key=lambda use: use.edge in _EDGES["imports"])
+        places = [UsePlace(use.file, use.line, use.within) for use in uses]
+        return Uses(root, asks, report.definitions, places, to_run("refs", name), report.notes)
+
+    def _folders(self) -> Iterator[tuple[str, str]]:
+        """The folders that are asked about, each behind the root of its project."""
+        for index in self._indexes():
+            for folder in self._scope.folders[index] or (".",):
+                yield str(index.root), str(index.root / folder)
 
     def decision_card(self, change: str) -> str:
         """The decision card for a change, as JSON."""
@@ -505,6 +551,16 @@ class AnswerOperations:
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Messages) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
+        asked = read_usage_question(query)
+        if asked and isinstance(lookup, CodeLookup) and (uses := lookup.uses_of(asked)):
+            reply = list_uses(question, asked.name, uses, lookup.read_file)
+        else:
+            reply = self._quote_passages(question, query, lookup)
+        followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
+        notes = tuple(note for note in (chosen.note, followed, *reply.notes) if note)
+        return replace(reply, notes=notes, took_ms=budget.elapsed_ms)
+
+    def _quote_passages(self, question: str, query: str, lookup: Lookup) -> ops.Answer:
         retrieval = lookup.search(query)
         relevant = self._passage_filter(lookup).relevant(retrieval)
         aim, weights = read_aim(query), lookup.word_weights(query)
@@ -513,9 +569,7 @@ class AnswerOperations:
         reply = extract(question, retrieval, relevant.kept, documents, weights, lookup.read_file)
         items = list_graded(relevant.kept)
         search_round = ops.Round(query, items, relevant.dropped, None, reply.status, relevant.score_source)
-        followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
-        notes = tuple(note for note in (chosen.note, followed) if note)
-        return replace(reply, notes=notes, took_ms=budget.elapsed_ms, trace=ops.Trace((search_round,)))
+        return replace(reply, trace=ops.Trace((search_round,)))
 
     def _passage_filter(self, lookup: Lookup) -> PassageFilter:
         retrieval, settings = self._config.retrieval, self._config.answers

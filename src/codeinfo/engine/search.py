@@ -45,7 +45,7 @@ from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import apply_policy, distance_of
-from codeinfo.search.query import extract_usage_targets
+from codeinfo.search.query import read_usage_question
 from codeinfo.sources.git import list_changed
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
@@ -232,10 +232,9 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     for language in request.languages:
         if languages and language_named(language) not in languages:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(languages))}")
-    names = extract_usage_targets(request.query)
-    defined = {symbol.name for symbol in view.definitions(names)} if names else set()
-    if name := next((name for name in names if name in defined), ""):
-        remarks.append(NextStep(to_run("refs", name), f" lists every use of {name}"))
+    asked = read_usage_question(request.query)
+    if asked and any(symbol.name == asked.last_name for symbol in view.definitions([asked.last_name])):
+        remarks.append(NextStep(to_run("refs", asked.name), f" lists every use of {asked.name}"))
     if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
         remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
     return remarks

@@ -549,18 +549,81 @@ def _is_bare_name(text: str) -> bool:
     return bool(_BARE_NAME.match(text.strip()))
 
 
-_USES = re.compile(
-    r"\b(?:callers|uses|usages|references|call sites|implementations|implementors|subclasses) (?:of|to|for)\b"
-    r"|\A(?:who|what|which|where)\b.* (?:call|use|invoke|reference|import|instantiate|implement|extend)\w*\b",
+class UsageQuestion(NamedTuple):
+    """A question about the uses of a name: who calls it, where it is used, what a change of it affects."""
+
+    name: str  # as it is written: `Session.send`, `src/app.py`
+    asks: str  # uses, calls, imports, subtypes or, for uses that a change would affect, change
+    is_code: bool  # it is written as code; another word counts where something here is called so
+
+    @property
+    def last_name(self) -> str:
+        return re.split(r"\W+", self.name)[-1]
+
+
+_ABOUT_USES = re.compile(
+    r"\b(?:call|use[ds]?\b|usage|invo|ref|import|inst|impl|ext|dep|rel|sub|inh|chang|ren|remov|delet|mod|mov|edit|drop|repl)",
     re.IGNORECASE,
 )
+_KIND_OF_NAME = (
+    "function|method|class|struct|enum|interface|trait|protocol|type|module|file|constant|variable|field|macro|hook|"
+    "component"
+)
+_USED_NAME = (
+    rf"(?P<article>(?:the|our|my) )?(?P<before>(?:{_KIND_OF_NAME}) )?"
+    r"(?:[`'\"](?P<quoted>[^`'\"]+)[`'\"]|(?P<name>[\w$@]+(?:(?:\.|::|->|[#/-])[\w$@]+)*)(?P<called>\(\))?)"
+    rf"(?P<after> (?:{_KIND_OF_NAME}))?"
+)
+_WHERE_TO_LOOK = (
+    r"(?: (?:in|from|inside|within|across|outside|throughout|directly|anywhere|elsewhere|here)\b.*)?[\s.?!]*"
+)
+_USING = (
+    "calls?|invokes?|imports?|uses?|references?|refers? to|instantiates?|implements?|extends?|depends? (?:up)?on|"
+    "rel(?:y|ies) on|renders?|subclasses|inherits? from"
+)
+_PLACES_OF_USE = "callers?|users|uses|usages?|references|call sites?|implementations|implementors|subclasses|dependents"
+_USED = "used?|call(?:ed)?|invoked?|import(?:ed)?|referenced|instantiated|rendered"
+_VERBS = {"calls": ("call", "invo"), "imports": ("import",), "subtypes": ("impl", "ext", "sub", "inh")}
+_CHANGE = "(?:chang|renam|remov|delet|modify|edit|refactor|mov|drop|replac)(?:e|ing)?(?: of| to)?"
+_USAGE_FORMS = (  # `{}` is the name
+    rf"(?:\w+ (?:me )?(?:all )?)?(?:who|what|which|where)(?: [\w-]+){{0,4}}? (?P<verb>{_USING}) ",
+    rf"(?:.{{0,60}} )?(?P<verb>{_PLACES_OF_USE}) (?:of|to|for) ",
+    r"(?:what|which)\b.{0,60}\b(?:break|affect|depend|(?P<vague>happen)|impact|fail|update|adapt|need)\w*\b.{0,40}? "
+    rf"(?P<change>{_CHANGE}) (?:the (?:signature|name|type|arguments|parameters) of )?",
+    rf"(?:.{{0,40}} )?(?:impact|effects?|consequences) of (?P<change>{_CHANGE}) ",
+    rf"(?:is it safe to|(?:can|may|could|should) (?:I|we)(?: safely)?) (?P<change>{_CHANGE}) ",
+)
+_USED_FORMS = (r"(?:and )?(?:where|by what|by whom|how often)(?:'s| is| are| do| gets?)?(?: we| you)? ", r"is ")
+_MOST_IN_QUESTION = 200  # characters
+_POINTING = frozenset("all any anything everything her him it its nothing something that them these this those".split())
 
 
-def extract_usage_targets(text: str) -> tuple[str, ...]:
-    """The names in a question about uses: "who calls `send`", "where is Session used". Search finds only a few uses."""
-    if "\n" in text.strip() or _USES.search(text) is None:
-        return ()
-    return (*_QUOTED.findall(text), *_names(_TOKEN.findall(text), bare=False, owners=False))
+def read_usage_question(text: str) -> UsageQuestion | None:
+    """What "who calls `send`", "where is Session used" and "what breaks if I change Session.send" are about. Search
+    finds only a few uses."""
+    text = " ".join(text.split())
+    if len(text) > _MOST_IN_QUESTION or not _ABOUT_USES.search(text):
+        return None
+    was_used = rf"(?: \w+ly| still| ever| being| even)? (?P<verb>{_USED})"
+    forms = [f"{form}{_USED_NAME}{_WHERE_TO_LOOK}" for form in _USAGE_FORMS]
+    forms += [f"{form}{_USED_NAME}{was_used}{_WHERE_TO_LOOK}" for form in _USED_FORMS]
+    for form in forms:
+        if match := re.fullmatch(form, text, re.IGNORECASE):
+            return _usage_question(match.groupdict())
+    return None
+
+
+def _usage_question(parts: dict[str, str | None]) -> UsageQuestion | None:
+    """Of a plain word after an article it is not known whether it is a name: "who uses the cache"."""
+    name, verb = parts["quoted"] or parts["name"] or "", (parts.get("verb") or "").lower()
+    asks = next((asks for asks, verbs in _VERBS.items() if verb.startswith(verbs)), "uses")
+    is_written = parts["quoted"] or parts["called"] or re.search(r"\A[A-Z]|[_$@./:#>]|[a-z][A-Z]", name)
+    asks_change = bool(parts.get("change"))
+    names_what = asks in ("calls", "imports") or (asks_change and not parts.get("vague"))
+    is_bare = names_what and not parts["article"]
+    if name.lower() in _POINTING or not (is_written or parts["before"] or parts["after"] or is_bare):
+        return None
+    return UsageQuestion(name.removesuffix("()"), "change" if asks_change else asks, bool(is_written))
 
 
 _TYPES = "class|struct|enum|interface|trait|protocol|type|record|union|macro"
