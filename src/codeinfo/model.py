@@ -464,6 +464,17 @@ class SearchResult(Struct, frozen=True):
 
 PASSAGE = "passage"  # the kind of a document's chunks
 CRUMB = " > "
+_IMAGE = re.compile(
+    r"!\[[^\]]*\](?:\([^)]*(?:\)|\Z)|\[[^\]]*\])?|</?(?:a|br|center|div|h\d|img|p|picture|source|span|sub|sup)\b[^<>]*>"
+)
+_LINK = re.compile(r"\[([^\]]*)(?:\]\([^)]*(?:\)|\Z)|\Z)")
+
+
+def plain_headings(breadcrumb: str) -> str:
+    """Headings as they are read, without the badges, links and tags of `# Name [![build](…)](…)`; long ones are cut
+    anywhere."""
+    titles = (_LINK.sub(r"\1", _IMAGE.sub("", title)) for title in breadcrumb.split(CRUMB))
+    return CRUMB.join(" ".join(title.split()) for title in titles)
 
 
 def passage_text(chunk: Chunk) -> str:

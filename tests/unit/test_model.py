@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from codeinfo.model import plain_headings
+
 # Classes that nothing has decoded yet, again and again: with `msgspec.json.decode(…, type=…)` the process crashes.
 RACE = """
 import sys, threading
@@ -49,3 +51,16 @@ def test_threads_may_decode_a_type_for_the_first_time_together(used: str, call: 
     program = RACE.format(used=used, call=call)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Clinic [![build](https://a/b.svg)](https://a) > Set up", "Clinic > Set up"),
+        ("Clinic [![build](https://a/very/lo > Set up (for one)", "Clinic > Set up (for one)"),
+        ('<img src="logo.png"> Clinic > The [guide](https://a) of vector<int>', "Clinic > The guide of vector<int>"),
+        ("arrays[0] and f(x) > [Unreleased] > __init__.py", "arrays[0] and f(x) > [Unreleased] > __init__.py"),
+    ],
+)
+def test_headings_are_shown_without_their_markup(written: str, read: str) -> None:
+    assert plain_headings(written) == read

@@ -652,6 +652,9 @@ def test_low_confidence_says_why_and_what_to_do() -> None:
     dotted = read_query("repo.issues.new")
     assert assess(AnswerFeatures(1, 1, 1, 0.1), dotted).status == "low_confidence", "three words of any file"
     assert assess(AnswerFeatures(1, 1, 1, 0.1, defined=True), dotted).status == "ok"
+    letter = assess(AnswerFeatures(1, 1, 1, 0.9, pointed=3, defined=True), read_query("x"))
+    assert (letter.status, letter.confidence) == ("low_confidence", 0.3)
+    assert letter.hint == "Search for a word, or see every line with it: `codeinfo grep x`"
     vague = assess(AnswerFeatures(1, 0.6, 0.2, 0.2), read_query("handling of many things"))
     assert (vague.status, len(vague.reasons)) == ("low_confidence", 1)
     assert "to some paths" in vague.hint

@@ -245,6 +245,15 @@ def chosen(html: str) -> str:
     return str(found)
 
 
+def test_a_file_of_a_project_that_is_being_indexed_waits_for_that(project: Path) -> None:
+    with client(project) as web:
+        fragment, of_file = {"hx-request": "true"}, {"project": str(project), "path": "bank.py"}
+        waiting = web.get("/ui/file", params=of_file, headers=fragment)
+        assert (waiting.status_code, 'aria-label="Indexing"' in waiting.text) == (200, True)
+        index(web, project)
+        assert "transfer" in web.get("/ui/file", params=of_file, headers=fragment).text
+
+
 def test_an_area_of_the_map_lists_its_files(project: Path) -> None:
     for number in range(30):  # more than the map has boxes for
         (project / "desks").mkdir(exist_ok=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
 from codeinfo.languages.model import is_inline_test, may_have_inline_tests
-from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal
+from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal, plain_headings
 from codeinfo.ports import ChunkRow, Embedder, Extent, Posting, Snapshot, StoredSymbol, WordEmbedder, is_word_embedder
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
@@ -801,7 +801,7 @@ def _hit(
         kind=FileKind(chunk.file_kind),
         symbol=symbol,
         symbol_kind=kind,
-        breadcrumb=chunk.breadcrumb,
+        breadcrumb=plain_headings(chunk.breadcrumb) if chunk.file_kind == FileKind.DOCS else chunk.breadcrumb,
         distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from codeinfo.model import Dropped, Quality
+from codeinfo.model import Dropped, NextStep, Quality, to_run
 from codeinfo.ports import Snapshot
 from codeinfo.search.channels import DEFINED, STEM, KeywordScores, first_of_runs
 from codeinfo.search.query import STOP_WORDS, Query
@@ -28,6 +28,7 @@ QUOTED = "the first result contains the exact text"
 SHOWN_BY_KEY = "the first result shows the exact text, by its key"
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three (.91 to .98 by set)
 THERE = 0.97  # that a name or a text occurs is certain, whatever it means
+UNSAID = 0.3  # nearly every file has a letter
 
 
 class AnswerFeatures(Struct, frozen=True):
@@ -93,6 +94,9 @@ def share_words(query: Query, keyword: KeywordScores, best: Sequence[int], rows:
 
 
 def assess(features: AnswerFeatures, query: Query) -> Quality:
+    if len(text := query.text.strip()) == 1 and text.isascii():
+        step = NextStep("Search for a word, or see every line with it: ", to_run("grep", text))
+        return Quality("low_confidence", UNSAID, ("a single letter does not say what you look for",), step)
     weights, start = (WITHOUT_VECTORS, WITHOUT_VECTORS_FROM)
     if features.closest is not None:
         weights, start = (WITH_VECTORS, WITH_VECTORS_FROM)

@@ -253,8 +253,10 @@ def _file_frame(visit: Visit) -> str:
 
 
 def _file_lines(visit: Visit) -> str:
-    path = visit.path
-    text = visit.engine.answers.read_whole(visit.root, path)
+    root, path = visit.root, visit.path
+    if _ensure_indexing(visit.state, root) is not None:
+        return _progress(visit)
+    text = visit.engine.answers.read_whole(root, path)
     return visit.render("file_lines.html", path=path, lines=code_lines(text, path))
 
 

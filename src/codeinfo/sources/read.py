@@ -190,8 +190,16 @@ _GENERATED = re.compile(
 )
 # In a template these words are about what is made from it.
 _TEMPLATES = (".tpl", ".gotmpl", ".njk", ".ftl", ".vm", ".stg", ".tt", ".in")
+_SCRIPTS = (".js", ".mjs", ".cjs")
 _COMMENT_STARTS = ("//", "/*", "*", "#", "--", ";", "%", "<!--", "<?", "(*", "{-", "'")
 _BLOCKS = (("/*", "*/"), ("<!--", "-->"), ("(*", "*)"), ("{-", "-}"))
+# What webpack and browserify write before the modules that they put into one file, below a licence.
+_BUNDLED = re.compile(
+    r"^/\*{6}/.*webpackBootstrap|^\(function webpackUniversalModuleDefinition\("
+    r"|^!?\(function\(f\)\{if\(typeof exports===\"object\""
+    r"|^(?:require=)?!?\(function(?: \w)?\((?:\w,\w,\w)?\)\{function \w\(\w,\w(?:,\w)?\)\{",
+    re.MULTILINE,
+)
 _MINIFIED_MIN_CHARS = 5000
 _MINIFIED_LINE_CHARS = 400  # average; hand-written code stays below 60
 
@@ -255,6 +263,8 @@ def skip_by_content(path: str, text: str) -> Skip | None:
     is_list = _PACKAGE.fullmatch(path) is not None and not _DEFINING.search(text)
     if is_marked_generated(text) and not (is_list or _is_template(path) or is_config(path)):
         return Skip(path, tool, "its first lines say that a tool wrote it")
+    if path.endswith(_SCRIPTS) and _BUNDLED.search(text[:_HEAD_CHARS]):
+        return Skip(path, tool, "a bundler put several modules into it")
     if len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1):
         return Skip(path, packed, "its lines are far longer than anyone writes")
     return None

@@ -114,9 +114,10 @@ function showMatch(code) {
   if (match.right > shown.right) code.scrollLeft += match.left - shown.left - shown.width / 3;
 }
 
-// A page whose project has just been indexed loads what it shows.
+// A page whose project has just been indexed loads what it shows; the outline of a file is outside of what fills it.
 function fill() {
   document.querySelector("[data-indexed]").remove();
+  if (document.querySelector("[data-fills=page]")) return location.reload();
   htmx.ajax("GET", location.pathname + location.search, { target: "[data-fills]", swap: "innerHTML" });
 }
 
