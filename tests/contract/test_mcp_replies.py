@@ -369,6 +369,23 @@ def test_a_snippet_shows_the_line_that_names_its_symbol() -> None:
     assert CodebaseSearch.of(result).results[0].snippet == "def turn(self):\n    return 1\n"
 
 
+def test_a_snippet_begins_below_long_comments_and_with_the_attributes() -> None:
+    above = "    // checks before turn()\n" * 5
+    text = above + '    @route("/turn")\n    def turn(self):\n' + "        self.step()\n" * 30
+    hit = Hit("/p", "a.py", 1, 42, text, 1, 1.0, 1, symbol="Wheel.turn")
+    result = SearchResult("turn", Intent.EXACT_NAME, (hit,), Quality("ok", 0.9))
+    assert CodebaseSearch.of(result).results[0].snippet.startswith('@route("/turn")\ndef turn(self):\n')
+
+
+def test_what_defines_nothing_is_summed_up_by_its_first_line() -> None:
+    hit = Hit(
+        "/p", "a.sql", 1, 9, "-- visits\n\n  CREATE TABLE visits (\n", 1, 1.0, 1, language="sql", symbol_kind="text"
+    )
+    result = SearchResult("visits", Intent.EXACT_NAME, (hit,), Quality("ok", 0.9))
+    (shown,) = CodebaseSearch.of(result).results
+    assert (shown.summary, shown.type) == ("CREATE TABLE visits (", "")
+
+
 def test_arguments_have_one_check() -> None:
     (tool,) = choose_tools(["ask_documents"])
     assert check(tool.arguments(), {"query": "x"}) == check(tool.arguments(), {"question": "x"}) == {"question": "x"}

@@ -270,6 +270,14 @@ def test_a_name_that_nothing_has_is_answered_like_any_question(ask_code: Ask, qu
     assert "place" not in ask_code(question).text.partition("\n")[0]
 
 
+def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
+    env = {"CODEINFO_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    (tmp_path / "empty").mkdir()
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path, env=env)) as engine:
+        text = engine.answers.ask(AskRequest("what is this", (str(tmp_path / "empty"),))).text
+    assert "no file is indexed here. Is this the right folder? `codeinfo why PATH`" in text
+
+
 def test_a_name_that_nothing_has_is_noted(ask_code: Ask) -> None:
     assert any(
         "no code here uses the name totall. Did you mean total?" in note

@@ -249,6 +249,13 @@ def test_a_mistyped_command_is_answered_with_the_right_one(
     assert "To search for it" not in hint
 
 
+def test_a_command_that_deletes_is_not_suggested_for_a_vague_likeness(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["card"]) == 2
+    assert capsys.readouterr().err.startswith("error: no such command 'card'. To search for it: `codeinfo search card`")
+    cli.run(["claer", "."])
+    assert "Did you mean `codeinfo clear .`" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [

@@ -155,12 +155,14 @@ def _largest(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> flo
 
 def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
-    if support.absent:
-        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
+    if passages and support.absent:
+        text += f". The best results lack: {', '.join(support.absent[:5])}."
     else:
         text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:
         text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
+    elif quality.hint:
+        text += f" {quality.hint}."
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
 
 

@@ -387,13 +387,13 @@ class Reading:
         """The line below a comment or attribute; other lines stand for themselves."""
         for below in range(line, len(self.lines)):
             text = self.lines[below]
-            if text.lstrip()[:1] not in _MAY_LEAD or line_kind(text) not in _ABOVE_A_LINE:
+            if text.lstrip()[:1] not in _MAY_LEAD or line_kind(text) not in ABOVE_A_LINE:
                 return below
         return line
 
 
 _LEADING = frozenset({LineKind.COMMENT, LineKind.ATTRIBUTE})
-_ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
+ABOVE_A_LINE = _LEADING | {LineKind.BLANK}
 _MAY_LEAD = _MARKS | {""}
 
 

@@ -494,7 +494,10 @@ class Commands(click.Group):
         except click.NoSuchOption:
             raise
         except click.UsageError:
-            near = _near(args[0], self.list_commands(ctx))
+            names = self.list_commands(ctx)
+            # "card" is not `clear`, which deletes.
+            harmless = [name for name in names if name not in OPERATIONS or not OPERATIONS[name].confirm]
+            near = _near(args[0], names, MISSPELT) or _near(args[0], harmless)
             meant = shlex.join(("codeinfo", *self.prefix.split(), near, *args[1:]))
             hints = [f"Did you mean `{meant}`?"] if near else []
             if not self.prefix and not (near and args[1:]):  # a single word may be a query

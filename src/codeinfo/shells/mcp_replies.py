@@ -40,6 +40,7 @@ from codeinfo.operations.code import Exploration, ReferenceReport
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.knowledge import MemoryList
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
+from codeinfo.search.focus import ABOVE_A_LINE, LineKind, line_kind
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 Reply = dict[str, Any]
@@ -175,12 +176,12 @@ def _tokens(value: object) -> int:
 
 def _code_result(hit: Hit, place: int, snippets: bool | None) -> CodeResult:
     context, whole = hit.context or HitContext(), snippets is True or place < SHOWN_WHOLE
-    summary = hit.breadcrumb or f"{hit.symbol_kind} {hit.symbol}".strip() or hit.language
+    summary = hit.breadcrumb or (f"{hit.symbol_kind} {hit.symbol}" if hit.symbol else _first_line(hit)) or hit.language
     shown = CodeResult(
         file=f"{hit.path}:{hit.start_line}-{hit.end_line}",
         summary=summary if snippets or len(summary) <= SUMMARY_CHARS else f"{summary[:SUMMARY_CHARS]}…",
         score=round(hit.score, 2),
-        type=":".join(filter(None, (context.type or hit.symbol_kind, context.layer))),
+        type=":".join(filter(None, (context.type or (hit.symbol_kind if hit.symbol else ""), context.layer))),
         trend=context.trend,
         pattern_warning=context.pattern_warning,
     )
@@ -198,15 +199,26 @@ def _code_result(hit: Hit, place: int, snippets: bool | None) -> CodeResult:
     )
 
 
+def _first_line(hit: Hit) -> str:
+    return next((line.strip() for line in hit.text.split("\n") if line_kind(line) not in ABOVE_A_LINE), "")
+
+
 def _snippet(hit: Hit, most: int) -> str:
-    """Whole lines of the text, under the name of what they belong to unless they contain it."""
-    text = dedent(hit.text)
-    name = hit.symbol.rpartition(".")[2]
-    named = re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text)
-    if named and named.end() > most:  # too far down to be seen: begin there
-        text = dedent(text[text.rfind("\n", 0, named.start()) + 1 :])
+    """Whole lines of the text, without the comments above what it is about if they leave no room for that, under the
+    name of what they belong to unless they contain it."""
+    text, named = hit.text, re.compile(rf"(?<!\w){re.escape(hit.symbol.rpartition('.')[2])}(?!\w)")
+    if hit.symbol and len(text) > most:
+        lines = text.split("\n")
+        kinds = [line_kind(line) for line in lines]
+        start = next((at for at, line in enumerate(lines) if kinds[at] not in ABOVE_A_LINE and named.search(line)), 0)
+        is_below_comments = ABOVE_A_LINE.issuperset(kinds[:start])
+        while start and kinds[start - 1] is LineKind.ATTRIBUTE:
+            start -= 1
+        if is_below_comments or len("\n".join(lines[: start + 1])) > most:
+            text = "\n".join(lines[start:])
+    text = dedent(text)
     cut = text[:most].rpartition("\n")[0] or text[:most] if len(text) > most else text
-    says_it = not name or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", cut.partition("\n")[0])
+    says_it = not hit.symbol or named.search(cut.partition("\n")[0])
     return cut if says_it else f"// {hit.symbol}\n{cut}"
 
 
