@@ -161,6 +161,8 @@ def test_advice_leads_to_the_page_that_follows_it() -> None:
         " or <code>codeinfo index</code>"
     )
     assert "<a " not in sentence_html(advice)
+    exact = sentence_html(NextStep(to_run("grep", "x")), "/r")
+    assert exact == '<a href="/?project=%2Fr&amp;q=x&amp;mode=exact"><code>codeinfo grep x</code></a>'
 
 
 def test_administrators_see_why_jobs_fail() -> None:

@@ -57,7 +57,7 @@ COLOURED_S = 3.0  # so are those made for a lexer that takes quadratic time
 _MOST_FIELDS = 50  # of a form
 _NAME_PAGE = "/ui/name"
 _STEP_PAGES = dict.fromkeys(("refs", "defs", "calls"), _NAME_PAGE)
-_STEP_PAGES |= {"search": "/", "map": "/ui/map", "patterns": "/ui/patterns"}
+_STEP_PAGES |= {"search": "/", "grep": "/", "map": "/ui/map", "patterns": "/ui/patterns"}
 _PLAIN_WORD = re.compile(r"[a-z]+(?=$|[\s,;]|:(?!/))")
 _TICKED = re.compile(r"`([^`]+)`")
 _CITED = re.compile(r"\[(\d{1,3})(: unverified)?\]")
@@ -134,6 +134,7 @@ def _step_html(step: Step, root: str) -> str:
     if not page:
         return command
     named = {"q" if page == "/" else "name": step.arguments[0]} if step.arguments and page in ("/", _NAME_PAGE) else {}
+    named |= {"mode": "exact"} if step.operation == "grep" else {}
     address = escape(f"{page}?{urlencode({'project': root, **named})}")
     beside = f' hx-get="{address}" hx-target="#panel"' if page == _NAME_PAGE else ""
     return f'<a href="{address}"{beside}>{command}</a>'
