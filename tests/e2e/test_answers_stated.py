@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from answer_tools import before_writing
 from model_server import ScriptedServer
+from repository_tools import Repository
 from scripted import Reply
 
+from codeinfo.answers.extract import changed_place
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.operations.answers import Answer, AskRequest
@@ -188,6 +190,9 @@ def test_a_module_of_go_is_called_by_its_name_without_a_version(tmp_path: Path) 
 
 
 CODE = {
+    "pyproject.toml": """[dependency-groups]
+dev = ["pytest>=8"]
+""",
     "app/till.py": """from app.money import Money, total
 
 
@@ -218,9 +223,9 @@ def test_total():
 @pytest.fixture(scope="module")
 def ask_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     home, tree = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("tree") / "shop"
-    for name, text in CODE.items():
-        (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        (tree / name).write_text(text)
+    repository = Repository(tree)
+    repository.commit("Open the shop", CODE)
+    repository.commit("Count notes, too", {"app/notes.txt": "5 10 20\n"})
     env = {"CODEINFO_HOME": str(home), "HOME": str(home)}
     with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree, env=env)) as engine:
         yield lambda question: engine.answers.ask(AskRequest(question, (str(tree),)))
@@ -268,6 +273,34 @@ def test_an_answer_about_a_change_names_the_tests_to_run(ask_code: Ask) -> None:
 @pytest.mark.parametrize("question", ["who calls nobody?", "who calls parts?", "where is GiftCard used?"])
 def test_a_name_that_nothing_has_is_answered_like_any_question(ask_code: Ask, question: str) -> None:
     assert "place" not in ask_code(question).text.partition("\n")[0]
+
+
+@pytest.mark.parametrize("question", ["how do I run the tests?", "what is the test command", "how are unit tests run?"])
+def test_the_command_for_the_tests_is_that_of_the_manifest(ask_code: Ask, question: str) -> None:
+    answer = ask_code(question)
+    assert "`pytest` runs the tests, 1 file. They use pytest:" in answer.text
+    assert [(one.path, one.start_line) for one in answer.citations] == [("pyproject.toml", 2)]
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("what changed lately?", "."),
+        ("what has been done recently in src/app.py", "src/app.py"),
+        ("show me the latest commits", "."),
+        ("recent changes to lib/", "lib/"),
+        ("what changed in 2.0?", None),
+        ("what changes the state of the last request", None),
+    ],
+)
+def test_the_latest_changes_are_those_of_the_history(question: str, place: str | None) -> None:
+    assert changed_place(question) == place
+
+
+def test_the_latest_changes_of_a_folder_are_its_commits(ask_code: Ask) -> None:
+    listed = [line.partition(" 2023-11-14 ")[2] for line in ask_code("what changed lately?").text.splitlines()[2:]]
+    assert listed == ["Count notes, too", "Open the shop"]
+    assert ask_code("recent commits in tests/").text.endswith(" Open the shop")
 
 
 def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.model import FileKind, Passage, Quality, Step, quantity
 from codeinfo.operations.answers import Answer, AnswerUsage
 from codeinfo.operations.code import SymbolInfo
+from codeinfo.operations.knowledge import TestSetup
 from codeinfo.search.boost import CHANGELOG
 from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
@@ -261,6 +262,48 @@ def _code_span(code: str) -> str:
     while mark in code:
         mark += "`"
     return f"`{code}`" if mark == "`" else f"{mark} {code} {mark}"
+
+
+# --- how tests are run, and what changed last ------------------------------------------------------------------------
+
+_RUNS_TESTS = re.compile(
+    r"(?:how (?:do|can|should|must|to)|(?:what|which) (?:is the )?command)\b.{0,30}\b(?:runs?|execute|start) "
+    r"(?:[\w']+ ){0,3}tests?\W*"
+    r"|how are (?:[\w']+ ){0,2}tests (?:run|executed|started)\W*|(?:what is the |the )?test command\W*",
+    re.IGNORECASE,
+)
+_CHANGED_LAST = re.compile(
+    r"(?:what(?:'s| has| have| was| were)?(?: been)? (?:changed|new|done|happened) (?:lately|recently|last)"
+    r"|(?:\w+ ){0,4}?(?:recent|latest|last|newest) (?:changes|commits))"
+    r"(?: (?:in|to|of|at) (?P<path>[\w./@-]+[\w/]))?\W*",
+    re.IGNORECASE,
+)
+
+
+def asks_test_command(question: str) -> bool:
+    return _RUNS_TESTS.fullmatch(question.strip()) is not None
+
+
+def changed_place(question: str) -> str | None:
+    """The path whose latest changes are asked for, "." for all; None for other questions."""
+    match = _CHANGED_LAST.fullmatch(question.strip())
+    return (match["path"] or ".") if match else None
+
+
+def state_test_command(question: str, root: str, tests: TestSetup, read_file: ReadFile) -> Answer:
+    """The command and the lines that show what the tests are written with."""
+    places = [place.rpartition(":") for place in tests.evidence[:PASSAGES]]
+    shown = Evidence().show(read_file(f"{root}/{path}", int(line), int(line)) for path, _, line in places)
+    written = f" They use {', '.join(tests.frameworks)}:" if shown else ""
+    lines = [f"{NO_MODEL} `{tests.command}` runs the tests, {quantity(tests.files, 'file')}.{written}", ""]
+    lines += [f"- [{one.number}] {one.path}:{one.start_line}: {_code_span(one.text.strip())}" for one in shown]
+    return Answer(question, "\n".join(lines).rstrip(), "extractive", "ok", citations=tuple(map(cite, shown)))
+
+
+def list_commits(question: str, place: str, commits: Sequence[str]) -> Answer:
+    of = "" if place == "." else f" of {place}"
+    listed = "\n".join(f"- {commit}" for commit in commits)
+    return Answer(question, f"{NO_MODEL} The newest commits{of}:\n\n{listed}", "extractive", "ok")
 
 
 # --- what a project is -----------------------------------------------------------------------------------------------

@@ -20,11 +20,15 @@ from codeinfo.answers.extract import (
     HEAD_LINES,
     UsePlace,
     Uses,
+    asks_test_command,
+    changed_place,
     describes,
     extract,
     is_changelog,
+    list_commits,
     list_uses,
     read_aim,
+    state_test_command,
 )
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
@@ -57,8 +61,10 @@ from codeinfo.operations import answers as ops
 from codeinfo.operations.base import Listener, ProgressSink
 from codeinfo.operations.code import CallsRequest, ImpactRequest, RefsRequest
 from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
+from codeinfo.operations.knowledge import MetadataRequest
 from codeinfo.operations.search import SearchRequest
 from codeinfo.search.query import UsageQuestion, read_query, read_usage_question
+from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.store.user_data import ConversationStore
@@ -66,11 +72,13 @@ from codeinfo.tokens import stem, terms
 
 if TYPE_CHECKING:
     from codeinfo.engine.code import CodeOperations
+    from codeinfo.engine.knowledge import KnowledgeOperations
     from codeinfo.ports import Messages
     from codeinfo.team.user_data import SharedAnswers
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
 
+COMMITS = 10  # listed in an answer about the latest changes
 USES = 30  # uses of a name listed for a model
 LISTED_USES = 1000  # of a name, of which an answer without a model shows one for each file
 READ_LINES = 200  # lines per call: a model that wants more continues
@@ -94,6 +102,9 @@ class EngineParts(Protocol):
 
     @property
     def documents(self) -> DocumentOperations: ...
+
+    @property
+    def knowledge(self) -> KnowledgeOperations: ...
 
     @property
     def conversations(self) -> ConversationStore: ...
@@ -133,6 +144,10 @@ class Lookup(ABC):
 
     def _section(self, index: IndexManager, path: str, line: int) -> str:
         return ""
+
+    def state(self, question: str, query: str) -> ops.Answer | None:
+        """The answer where something better than a search knows it."""
+        return None
 
     def search_kind(self, query: str, kind: FileKind | None) -> Sequence[Passage]:
         """The best passages of files of this kind, unless every search is among them."""
@@ -281,6 +296,22 @@ class CodeLookup(Lookup):
         if not lines:
             raise NotFound(f"no definition of {name!r} is indexed")
         return "\n".join(lines)
+
+    def state(self, question: str, query: str) -> ops.Answer | None:
+        """From the graph of code, the manifests or the history."""
+        if (asked := read_usage_question(query)) and (uses := self.uses_of(asked)):
+            return list_uses(question, asked.name, uses, self.read_file)
+        root = str(self._scope.indexes[0].root)
+        if asks_test_command(query):
+            tests = self._engine.knowledge.metadata(MetadataRequest(root), self._progress).tests
+            return state_test_command(question, root, tests, self.read_file) if tests.command else None
+        if place := changed_place(query):
+            from codeinfo.knowledge.history import History  # imported late: most answers need none
+
+            with suppress(GitFailed):
+                commits = History(Path(root)).commits_touching(place, most=COMMITS)
+                return list_commits(question, place, commits) if commits else None
+        return None
 
     def uses_of(self, asked: UsageQuestion) -> Uses | None:
         """The uses of a name or file; None if nothing here is called so, which is noted. A word that is not written as
@@ -551,11 +582,7 @@ class AnswerOperations:
     def _quote(self, question: str, lookup: Lookup, chosen: ChatModel, history: Messages) -> ops.Answer:
         budget = Budget(self._config.answers.max_tokens, self._config.answers.timeout_s)
         query = search_text(question, [message.content for message in history if message.role == "user"])
-        asked = read_usage_question(query)
-        if asked and isinstance(lookup, CodeLookup) and (uses := lookup.uses_of(asked)):
-            reply = list_uses(question, asked.name, uses, lookup.read_file)
-        else:
-            reply = self._quote_passages(question, query, lookup)
+        reply = lookup.state(question, query) or self._quote_passages(question, query, lookup)
         followed = f'taken as a follow-up: searched for "{query}"' if query != question else ""
         notes = tuple(note for note in (chosen.note, followed, *reply.notes) if note)
         return replace(reply, notes=notes, took_ms=budget.elapsed_ms)

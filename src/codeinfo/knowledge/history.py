@@ -368,9 +368,11 @@ class History:
         # Git fails if the repository configures a list of commits to ignore that does not exist.
         return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
 
-    def commits_touching(self, path: str, lines: tuple[int, int] | None = None) -> tuple[str, ...]:
+    def commits_touching(
+        self, path: str, lines: tuple[int, int] | None = None, most: int = MOST_TOUCHING
+    ) -> tuple[str, ...]:
         """The newest commits that changed a file, or these lines of it: hash, date and subject."""
-        shape = ("log", f"--max-count={MOST_TOUCHING}", "--no-merges", "--format=%h %as %s")
+        shape = ("log", f"--max-count={most}", "--no-merges", "--format=%h %as %s")
         if lines is not None:
             span = f"-L{lines[0]},{lines[1]}:{path}"
             return self._lines((*shape, "--no-patch", span, "HEAD"), LINES_TIMEOUT_S)
