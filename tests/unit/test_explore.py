@@ -138,6 +138,14 @@ def test_a_definition_that_calls_another_of_its_name_is_a_caller(engine: Engine,
     assert found.notes[0].startswith("2 definitions: code and callees are of the first, callers and tests of all")
 
 
+def test_a_class_is_not_used_by_itself_or_its_constructor(engine: Engine, project: Path) -> None:
+    (project / "Mailer.java").write_text(
+        "package shop;\nclass Mailer {\n  Logger<Mailer> log;\n\n  Mailer(Logger<Mailer> log) {\n    this.log = log;\n  }\n}\n"
+    )
+    (project / "Post.java").write_text("package shop;\nclass Post {\n  void send() {\n    new Mailer(null);\n  }\n}\n")
+    assert explore(engine, project, "Mailer").callers == ("Post.java:4 Post.send",)
+
+
 def test_uses_outside_of_definitions_are_one_per_file(engine: Engine, project: Path) -> None:
     """Tests in callbacks, as JavaScript has them, would fill the list with lines of one file."""
     (project / "size.ts").write_text("export function size(a: string) { return a.length }\n")

@@ -330,6 +330,9 @@ def test_a_definition_asked_for_in_words_is_the_first_result(search: Search) -> 
 
 
 def test_a_question_about_uses_leads_to_all_of_them(search: Search) -> None:
+    assert search("how do I run the tests?").notes == ("`codeinfo metadata` says how the tests are run",)
+    (impact,) = search("what breaks if I change src/retry.py?").notes
+    assert impact == "`codeinfo impact src/retry.py` lists what a change of it may affect"
     assert search("who calls should_retry").notes == ("`codeinfo refs should_retry` lists every use of should_retry",)
     assert search("who calls should_rettry").notes == search("how does should_retry work").notes == ()
 

@@ -266,22 +266,12 @@ def _code_span(code: str) -> str:
 
 # --- how tests are run, and what changed last ------------------------------------------------------------------------
 
-_RUNS_TESTS = re.compile(
-    r"(?:how (?:do|can|should|must|to)|(?:what|which) (?:is the )?command)\b.{0,30}\b(?:runs?|execute|start) "
-    r"(?:[\w']+ ){0,3}tests?\W*"
-    r"|how are (?:[\w']+ ){0,2}tests (?:run|executed|started)\W*|(?:what is the |the )?test command\W*",
-    re.IGNORECASE,
-)
 _CHANGED_LAST = re.compile(
     r"(?:what(?:'s| has| have| was| were)?(?: been)? (?:changed|new|done|happened) (?:lately|recently|last)"
     r"|(?:\w+ ){0,4}?(?:recent|latest|last|newest) (?:changes|commits))"
     r"(?: (?:in|to|of|at) (?P<path>[\w./@-]+[\w/]))?\W*",
     re.IGNORECASE,
 )
-
-
-def asks_test_command(question: str) -> bool:
-    return _RUNS_TESTS.fullmatch(question.strip()) is not None
 
 
 def changed_place(question: str) -> str | None:

@@ -20,7 +20,6 @@ from codeinfo.answers.extract import (
     HEAD_LINES,
     UsePlace,
     Uses,
-    asks_test_command,
     changed_place,
     describes,
     extract,
@@ -63,7 +62,7 @@ from codeinfo.operations.code import CallsRequest, ImpactRequest, RefsRequest
 from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.knowledge import MetadataRequest
 from codeinfo.operations.search import SearchRequest
-from codeinfo.search.query import UsageQuestion, read_query, read_usage_question
+from codeinfo.search.query import UsageQuestion, asks_test_command, read_query, read_usage_question
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import read_text
 from codeinfo.store.sqlite import SqliteStore

@@ -479,8 +479,9 @@ def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
     uses = references.find_uses(index, lookup).uses
     read = references.usages(index, lookup, sorted(uses, key=lambda use: use.reference.role != "call")[:MOST_USES])
     ids = {info.id for info in lookup.symbol_infos()}
-    ids = ids if len(ids) == 1 else set()  # one of several may use another
-    others = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in ids]
+    outer = [one for one in ids if not any(one.startswith(f"{other}.") for other in ids)]  # not a constructor
+    own = ids if len(outer) == 1 else set()  # one of several may use another
+    others = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
     first = {(use.file, use.within): use for use in reversed(others)}.values()
     central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))

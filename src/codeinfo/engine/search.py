@@ -45,7 +45,7 @@ from codeinfo.search.channels import squared_l2
 from codeinfo.search.joined import Joined, Part, join_parts
 from codeinfo.search.line import EXPLAINED_DROPS, SMALLEST_EXCERPT, SearchOptions, search
 from codeinfo.search.policy import apply_policy, distance_of
-from codeinfo.search.query import read_usage_question
+from codeinfo.search.query import asks_test_command, read_usage_question
 from codeinfo.sources.git import list_changed
 from codeinfo.store.sqlite import SqliteStore
 from codeinfo.tokens import CHARS_PER_TOKEN, terms
@@ -233,8 +233,12 @@ def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
         if languages and language_named(language) not in languages:
             remarks.append(f"no file here is {language}; there are: {', '.join(sorted(languages))}")
     asked = read_usage_question(request.query)
-    if asked and any(symbol.name == asked.last_name for symbol in view.definitions([asked.last_name])):
+    if asked and asked.asks == "change" and asked.name in view.paths:
+        remarks.append(NextStep(to_run("impact", asked.name), " lists what a change of it may affect"))
+    elif asked and any(symbol.name == asked.last_name for symbol in view.definitions([asked.last_name])):
         remarks.append(NextStep(to_run("refs", asked.name), f" lists every use of {asked.name}"))
+    if asks_test_command(request.query):
+        remarks.append(NextStep(to_run("metadata"), " says how the tests are run"))
     if request.max_tokens and CHARS_PER_TOKEN * request.max_tokens < SMALLEST_EXCERPT:
         remarks.append(f"{request.max_tokens} tokens are too few to show anything: allow more")
     return remarks

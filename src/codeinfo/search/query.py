@@ -626,6 +626,18 @@ def _usage_question(parts: dict[str, str | None]) -> UsageQuestion | None:
     return UsageQuestion(name.removesuffix("()"), "change" if asks_change else asks, bool(is_written))
 
 
+_RUNS_TESTS = (
+    r"(?i)(?:how (?:do|can|should|must|to)|(?:what|which) (?:is the )?command)\b.{0,30}\b(?:runs?|execute|start) "
+    r"(?:[\w']+ ){0,3}tests?\W*"
+    r"|how are (?:[\w']+ ){0,2}tests (?:run|executed|started)\W*|(?:what is the |the )?test command\W*"
+)
+
+
+def asks_test_command(text: str) -> bool:
+    """A manifest says how tests are run, rarely a passage of a document."""
+    return len(text) <= _MOST_IN_QUESTION and "test" in text and re.fullmatch(_RUNS_TESTS, text.strip()) is not None
+
+
 _TYPES = "class|struct|enum|interface|trait|protocol|type|record|union|macro"
 _DEFINITION = re.compile(
     r"(?:(?:show(?: me)?|find|open|what (?:is|are)|where(?:'s| is| are)) )?(?:the )?"
