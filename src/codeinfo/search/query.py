@@ -561,39 +561,45 @@ class UsageQuestion(NamedTuple):
         return re.split(r"\W+", self.name)[-1]
 
 
-_ABOUT_USES = re.compile(
-    r"\b(?:call|use[ds]?\b|usage|invo|ref|import|inst|impl|ext|dep|rel|sub|inh|chang|ren|remov|delet|mod|mov|edit|drop|repl)",
-    re.IGNORECASE,
-)
-_KIND_OF_NAME = (
+_KINDS_OF_NAMES = (
     "function|method|class|struct|enum|interface|trait|protocol|type|module|file|constant|variable|field|macro|hook|"
     "component"
 )
 _USED_NAME = (
-    rf"(?P<article>(?:the|our|my) )?(?P<before>(?:{_KIND_OF_NAME}) )?"
+    rf"(?P<article>(?:the|our|my) )?(?P<before>(?:{_KINDS_OF_NAMES}) )?"
     r"(?:[`'\"](?P<quoted>[^`'\"]+)[`'\"]|(?P<name>[\w$@]+(?:(?:\.|::|->|[#/-])[\w$@]+)*)(?P<called>\(\))?)"
-    rf"(?P<after> (?:{_KIND_OF_NAME}))?"
+    rf"(?P<after> (?:{_KINDS_OF_NAMES}))?"
 )
 _WHERE_TO_LOOK = (
     r"(?: (?:in|from|inside|within|across|outside|throughout|directly|anywhere|elsewhere|here)\b.*)?[\s.?!]*"
 )
-_USING = (
-    "calls?|invokes?|imports?|uses?|references?|refers? to|instantiates?|implements?|extends?|depends? (?:up)?on|"
-    "rel(?:y|ies) on|renders?|subclasses|inherits? from"
+# Compiled for the first text with one of these words, since that takes some milliseconds; `re` caches them.
+_ABOUT_USES = re.compile(
+    r"\b(?:call|use[ds]?\b|usage|invo|refer|import|instant|implement|exten|depend|rel[iy]|renam|render|subclass|inherit|"
+    r"chang|remov|delet|modif|mov|edit|drop|replac)",
+    re.IGNORECASE,
 )
-_PLACES_OF_USE = "callers?|users|uses|usages?|references|call sites?|implementations|implementors|subclasses|dependents"
-_USED = "used?|call(?:ed)?|invoked?|import(?:ed)?|referenced|instantiated|rendered"
+_USES = (
+    r"(?i)(?:(?:\w+ (?:me )?(?:all )?)?(?:who|what|which|where)(?: [\w-]+){0,4}? (?P<verb>calls?|invokes?|imports?|uses?"
+    r"|references?|refers? to|instantiates?|implements?|extends?|depends? (?:up)?on|rel(?:y|ies) on|renders?"
+    r"|subclasses|inherits? from) "
+    r"|(?:.{0,60} )?(?P<places>callers?|users|uses|usages?|references|call sites?|implementations|implementors"
+    r"|subclasses|dependents) (?:of|to|for) "
+    r"|(?:(?:what|which)\b.{0,60}\b(?:break|affect|depend|(?P<vague>happen)|impact|fail|update|adapt|need)\w*\b"
+    r".{0,40}?"
+    r"|(?:.{0,40} )?(?:impact|effects?|consequences) of"
+    r"|is it safe to|(?:can|may|could|should) (?:I|we)(?: safely)?)"
+    r" (?P<change>chang|renam|remov|delet|modify|edit|refactor|mov|drop|replac)(?:e|ing)?(?: of| to)? "
+    r"(?:the (?:signature|name|type|arguments|parameters) of )?)"
+    rf"{_USED_NAME}{_WHERE_TO_LOOK}"
+)
+_IS_USED = (
+    rf"(?i)(?:(?:and )?(?:where|by what|by whom|how often)(?:'s| is| are| do| gets?)?(?: we| you)?|is) {_USED_NAME}"
+    r"(?: \w+ly| still| ever| being| even)? "
+    r"(?P<verb>used?|call(?:ed)?|invoked?|import(?:ed)?|referenced|instantiated|rendered)"
+    rf"{_WHERE_TO_LOOK}"
+)
 _VERBS = {"calls": ("call", "invo"), "imports": ("import",), "subtypes": ("impl", "ext", "sub", "inh")}
-_CHANGE = "(?:chang|renam|remov|delet|modify|edit|refactor|mov|drop|replac)(?:e|ing)?(?: of| to)?"
-_USAGE_FORMS = (  # `{}` is the name
-    rf"(?:\w+ (?:me )?(?:all )?)?(?:who|what|which|where)(?: [\w-]+){{0,4}}? (?P<verb>{_USING}) ",
-    rf"(?:.{{0,60}} )?(?P<verb>{_PLACES_OF_USE}) (?:of|to|for) ",
-    r"(?:what|which)\b.{0,60}\b(?:break|affect|depend|(?P<vague>happen)|impact|fail|update|adapt|need)\w*\b.{0,40}? "
-    rf"(?P<change>{_CHANGE}) (?:the (?:signature|name|type|arguments|parameters) of )?",
-    rf"(?:.{{0,40}} )?(?:impact|effects?|consequences) of (?P<change>{_CHANGE}) ",
-    rf"(?:is it safe to|(?:can|may|could|should) (?:I|we)(?: safely)?) (?P<change>{_CHANGE}) ",
-)
-_USED_FORMS = (r"(?:and )?(?:where|by what|by whom|how often)(?:'s| is| are| do| gets?)?(?: we| you)? ", r"is ")
 _MOST_IN_QUESTION = 200  # characters
 _POINTING = frozenset("all any anything everything her him it its nothing something that them these this those".split())
 
@@ -604,26 +610,20 @@ def read_usage_question(text: str) -> UsageQuestion | None:
     text = " ".join(text.split())
     if len(text) > _MOST_IN_QUESTION or not _ABOUT_USES.search(text):
         return None
-    was_used = rf"(?: \w+ly| still| ever| being| even)? (?P<verb>{_USED})"
-    forms = [f"{form}{_USED_NAME}{_WHERE_TO_LOOK}" for form in _USAGE_FORMS]
-    forms += [f"{form}{_USED_NAME}{was_used}{_WHERE_TO_LOOK}" for form in _USED_FORMS]
-    for form in forms:
-        if match := re.fullmatch(form, text, re.IGNORECASE):
-            return _usage_question(match.groupdict())
-    return None
-
-
-def _usage_question(parts: dict[str, str | None]) -> UsageQuestion | None:
-    """Of a plain word after an article it is not known whether it is a name: "who uses the cache"."""
-    name, verb = parts["quoted"] or parts["name"] or "", (parts.get("verb") or "").lower()
-    asks = next((asks for asks, verbs in _VERBS.items() if verb.startswith(verbs)), "uses")
-    is_written = parts["quoted"] or parts["called"] or re.search(r"\A[A-Z]|[_$@./:#>]|[a-z][A-Z]", name)
-    asks_change = bool(parts.get("change"))
-    names_what = asks in ("calls", "imports") or (asks_change and not parts.get("vague"))
-    is_bare = names_what and not parts["article"]
-    if name.lower() in _POINTING or not (is_written or parts["before"] or parts["after"] or is_bare):
+    match = re.fullmatch(_USES, text) or re.fullmatch(_IS_USED, text)
+    if match is None:
         return None
-    return UsageQuestion(name.removesuffix("()"), "change" if asks_change else asks, bool(is_written))
+    parts = match.groupdict()
+    name, verb = parts["quoted"] or parts["name"], (parts["verb"] or parts.get("places") or "").lower()
+    asks = next((asks for asks, verbs in _VERBS.items() if verb.startswith(verbs)), "uses")
+    if parts.get("change"):
+        asks = "change"
+    is_written = parts["quoted"] or parts["called"] or re.search(r"\A[A-Z]|[_$@./:#>]|[a-z][A-Z]", name)
+    # Of a plain word after an article it is not known whether it is a name: "who uses the cache".
+    asks_for_code = asks in ("calls", "imports") or (asks == "change" and not parts["vague"])
+    is_name = is_written or parts["before"] or parts["after"] or (asks_for_code and not parts["article"])
+    name = name.removesuffix("()")
+    return UsageQuestion(name, asks, bool(is_written)) if is_name and name.lower() not in _POINTING else None
 
 
 _RUNS_TESTS = (
