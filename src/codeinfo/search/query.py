@@ -580,8 +580,8 @@ _ABOUT_USES = re.compile(
     re.IGNORECASE,
 )
 _USES = (
-    r"(?i)(?:(?:\w+ (?:me )?(?:all )?)?(?:who|what|which|where)(?: [\w-]+){0,4}? (?P<verb>calls?|invokes?|imports?|uses?"
-    r"|references?|refers? to|instantiates?|implements?|extends?|depends? (?:up)?on|rel(?:y|ies) on|renders?"
+    r"(?i)(?:(?:\w+ (?:me )?(?:all )?)?(?:who|what|which|where)(?: [\w-]+){0,4}? (?P<verb>calls?|invokes?|imports?"
+    r"|uses?|references?|refers? to|instantiates?|implements?|extends?|depends? (?:up)?on|rel(?:y|ies) on|renders?"
     r"|subclasses|inherits? from) "
     r"|(?:.{0,60} )?(?P<places>callers?|users|uses|usages?|references|call sites?|implementations|implementors"
     r"|subclasses|dependents) (?:of|to|for) "
