@@ -21,7 +21,11 @@ from codeinfo.operations.knowledge import LanguageSize, MetadataRequest, StyleRe
 @pytest.mark.parametrize(
     ("path", "text", "expected"),
     [
-        (".editorconfig", "root = true\n[*.py]\nindent_size = 4\n", [("[*.py] indent_size = 4", 3)]),
+        (
+            ".editorconfig",
+            "root = true\n[*.py]\nindent_size = 4\ndotnet_naming_symbols.fields.applicable_kinds = field\n",
+            [("[*.py] indent_size = 4", 3)],  # naming rules of .NET are spread over many keys that say nothing alone
+        ),
         (
             "pyproject.toml",
             "[tool.black]\nline-length = 99\n[tool.other]\nx = 1\n",

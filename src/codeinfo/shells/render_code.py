@@ -215,7 +215,7 @@ def _unused(result: code.UnusedReport, out: Output) -> None:
             used = "  used in its own file only" if item.used_here else ""
             out.line(line, kind, item.symbol.name, (used, "dim"))
     _more(len(result.symbols), result.total, out)
-    out.line((f"{result.total} of {result.examined} exported definitions", "bold"))
+    out.line((f"{result.total} of {result.examined} exported definitions are used nowhere", "bold"))
     if result.own_file:
         out.line((f"not counted: {result.own_file} used in their own file only; --own-file lists them", "dim"))
 
