@@ -311,6 +311,22 @@ def test_an_empty_folder_is_said_to_be_empty(tmp_path: Path) -> None:
     assert "no file is indexed here. Is this the right folder? `codeinfo why PATH`" in text
 
 
+def test_definitions_and_calls_that_are_not_listed_are_counted(tmp_path: Path) -> None:
+    tree = tmp_path / "shop"
+    tree.mkdir()
+    for number in range(5):
+        (tree / f"desk{number}.py").write_text(f"class Desk{number}:\n    def close(self):\n        return {number}\n")
+    (tree / "day.py").write_text("def end(desk):\n    desk.close()\n")
+    env = {"CODEINFO_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree, env=env)) as engine:
+        every, first = (
+            engine.answers.ask(AskRequest(f"who calls {name}?", (str(tree),))) for name in ("close", "Desk0.close")
+        )
+    assert "desk2.py:2 [3], 2 more) is called in 1 place" in every.text
+    assert "is called nowhere" in first.text
+    assert "1 more call by this name may mean it or another definition" in first.notes
+
+
 def test_a_name_that_nothing_has_is_noted(ask_code: Ask) -> None:
     assert any(
         "no code here uses the name totall. Did you mean total?" in note

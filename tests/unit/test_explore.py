@@ -16,6 +16,7 @@ from codeinfo.operations.code import (
     ExploreRequest,
     ImpactRequest,
     ImportsRequest,
+    RefsRequest,
     SymbolsRequest,
 )
 from codeinfo.operations.knowledge import RememberRequest
@@ -140,10 +141,10 @@ def test_a_definition_that_calls_another_of_its_name_is_a_caller(engine: Engine,
 
 def test_a_class_is_not_used_by_itself_or_its_constructor(engine: Engine, project: Path) -> None:
     (project / "Mailer.java").write_text(
-        "package shop;\nclass Mailer {\n  Logger<Mailer> log;\n\n  Mailer(Logger<Mailer> log) {\n    this.log = log;\n  }\n}\n"
+        "package shop;\nclass Mailer {\n  Logger<Mailer> log;\n\n  Mailer(Logger<Mailer> log) { this.log = log; }\n}\n"
     )
-    (project / "Post.java").write_text("package shop;\nclass Post {\n  void send() {\n    new Mailer(null);\n  }\n}\n")
-    assert explore(engine, project, "Mailer").callers == ("Post.java:4 Post.send",)
+    (project / "Post.java").write_text("package shop;\nclass Post {\n  void send() { new Mailer(null); }\n}\n")
+    assert explore(engine, project, "Mailer").callers == ("Post.java:3 Post.send",)
 
 
 def test_uses_outside_of_definitions_are_one_per_file(engine: Engine, project: Path) -> None:
@@ -267,6 +268,8 @@ def test_a_class_comes_before_variables_that_stand_for_it(engine: Engine, projec
 def test_what_is_asked_of_a_folder_names_the_mistake(engine: Engine, project: Path) -> None:
     with pytest.raises(UsageError, match="tests is a folder"):
         engine.code.imports(ImportsRequest(str(project / "tests")))
+    with pytest.raises(UsageError, match="tests is a folder"):
+        engine.code.references(RefsRequest("tests/", str(project)))
     with pytest.raises(UsageError, match=r"^\. is a folder"):
         engine.code.impact(ImpactRequest(str(project)))
     with pytest.raises(UsageError, match="tests is a folder") as refused:

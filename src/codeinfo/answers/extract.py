@@ -206,14 +206,16 @@ def list_uses(question: str, name: str, uses: Uses, read_file: ReadFile) -> Answ
     ]
     used = [read_file(f"{uses.root}/{first.path}", first.line, first.line) for first, *_ in listed]
     shown = Evidence().show((*defined, *used))
-    places = ", ".join(f"{one.path}:{one.start_line} [{one.number}]" for one in shown[: len(defined)])
-    subject = f"`{name}` ({places})" if places else f"`{name}`"
+    places = [f"{one.path}:{one.start_line} [{one.number}]" for one in shown[: len(defined)]]
+    if more := len(uses.definitions) - len(defined):
+        places.append(f"{more} more")
+    subject = f"`{name}` ({', '.join(places)})" if places else f"`{name}`"
     lines = [f"{NO_MODEL} {subject} {_count_uses(uses, len(by_file))}{':' if listed else '.'}", ""]
     numbers = {(passage.path, passage.start_line): passage.number for passage in shown}
     for of_file, passage in zip(listed, used, strict=True):
         lines.append(f"- [{numbers[passage.path, passage.start_line]}] {_list_places(of_file, passage.text.strip())}")
-    if more := len(by_file) - len(listed):
-        lines += ["", f"{quantity(more, 'more file')}: {uses.step.command()} lists all."]
+    if left_out := len(by_file) - len(listed):
+        lines += ["", f"{quantity(left_out, 'more file')}: {uses.step.command()} lists all."]
     if uses.asks == "change" and (tests := [*(uses.tests or tests)]):
         lines += ["", f"Tests to run: {', '.join(tests[:TESTS])}{', …' if len(tests) > TESTS else ''}"]
     return Answer(

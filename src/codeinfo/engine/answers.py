@@ -53,6 +53,7 @@ from codeinfo.model import (
     SourceFile,
     dumps,
     fill,
+    quantity,
     to_run,
 )
 from codeinfo.models.chat import ChatModel, choose_chat_model, list_providers, unavailable
@@ -337,7 +338,9 @@ class CodeLookup(Lookup):
         if asked.asks == "calls" and report.definitions:
             graph = code.calls(CallsRequest(name, folder, limit=LISTED_USES, refresh=False))
             calls = [UsePlace(one.path, one.line, one.source.rpartition("::")[2]) for one in graph.callers]
-            return Uses(root, asked.asks, graph.definitions, calls, to_run("calls", name), graph.notes)
+            unsure = f"{quantity(graph.unattributed, 'more call')} by this name may mean it or another definition"
+            notes = (*graph.notes, unsure) if graph.unattributed else graph.notes
+            return Uses(root, asked.asks, graph.definitions, calls, to_run("calls", name), notes)
         edges = _EDGES.get(asked.asks, ())
         chosen = [use for use in report.usages if use.edge in edges]
         asks = asked.asks if chosen or not edges else "uses"  # Go's types do not name the interfaces they implement

@@ -352,6 +352,8 @@ class FoundUses(Struct, frozen=True):
 def find_references(index: CodeIndex, request: code.RefsRequest, below: str = "") -> code.ReferenceReport:
     if request.name in index.graph.files:
         return _find_imports_of_file(index, request, below)
+    if "/" in request.name:
+        refuse_folder(index.graph, request.name.rstrip("/"))
     lookup = look_up_member(index, request.name)
     found = find_uses(index, lookup)
     if not lookup.symbols and not found.uses:
