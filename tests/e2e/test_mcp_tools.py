@@ -123,7 +123,8 @@ def test_lines_of_another_state_are_marked(project: Path) -> None:
             assert reply["status"] == "indexing"
             assert reply["reflects"]["changed"] == ["headers.py"]
             assert (reply["reflects"]["commit"], reply["reflects"]["behind"]) == (first, second)
-        fresh = reply_of(session.call("search_codebase", query="parse_header"))
+        while (fresh := reply_of(session.call("search_codebase", query="parse_header")))["status"] == "indexing":
+            pass
         assert "another branch" in fresh["results"][0]["snippet"]
         assert fresh["reflects"]["commit"] == second
         assert "changed" not in fresh["reflects"]

@@ -156,8 +156,8 @@ def _largest(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> flo
 
 def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
-    if passages and support.absent:
-        text += f". The best results lack: {', '.join(support.absent[:5])}."
+    if support.absent:
+        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
     else:
         text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:

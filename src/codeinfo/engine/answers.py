@@ -229,6 +229,8 @@ class Lookup(ABC):
                 for word, forms in words.items():
                     uses = (postings[form] for form in forms & postings.keys())
                     having[word] += len(set().union(*(posting.rows[posting.tenths > 0].tolist() for posting in uses)))
+        if not rows:
+            return {}  # no word is rare where there are none
         return {
             word: math.sqrt(math.log1p((rows - count + 0.5) / (count + 0.5)))
             for word, count in having.items()
