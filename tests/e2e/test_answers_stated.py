@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from answer_tools import before_writing
 from model_server import ScriptedServer
-from repository_tools import Repository
+from repository_tools import Repository, write
 from scripted import Reply
 
 from codeinfo.answers.extract import changed_place
@@ -263,6 +263,16 @@ def test_a_question_about_uses_is_answered_by_a_list_of_them(
     assert len(lines) == len(places)
     assert all(map(str.startswith, lines, places))
     assert all(f"[{citation.number}]" in answer.text for citation in answer.citations)
+
+
+def test_a_follow_up_asks_for_the_uses_of_what_was_asked_about(tmp_path: Path) -> None:
+    write(tmp_path / "shop", CODE)
+    env = {"CODEINFO_HOME": str(tmp_path / "home"), "HOME": str(tmp_path)}
+    with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tmp_path, env=env)) as engine:
+        folder = (str(tmp_path / "shop"),)
+        first = engine.answers.ask(AskRequest("where is Money defined?", folder))
+        then = engine.answers.ask(AskRequest("and what extends it?", folder, first.conversation_id))
+    assert "`Money` (app/money.py:1 [1]) is extended or implemented in 1 place" in then.text
 
 
 def test_an_answer_about_a_change_names_the_tests_to_run(ask_code: Ask) -> None:

@@ -85,6 +85,7 @@ READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 _EDGES = {"subtypes": ("EXTENDS", "IMPLEMENTS"), "imports": ("IMPORTS", "EXPORTS")}  # of uses that are asked for
 OVERVIEW = "what does this project do?"
+_IT = re.compile(r"\b(?:it|this|that)\b", re.IGNORECASE)
 _MAJOR = re.compile(r"/v\d+\Z")  # of a module of Go
 _WHAT_IS = re.compile(
     r"(?:what(?:'s| is| are| does)|tell me about|describe|explain) (?:the )?(?P<name>.{1,99}?)(?: do| about| for)?\W?",
@@ -301,7 +302,9 @@ class CodeLookup(Lookup):
 
     def state(self, question: str, query: str) -> ops.Answer | None:
         """From the graph of code, the manifests or the history."""
-        if (asked := read_usage_question(query)) and (uses := self.uses_of(asked)):
+        subject = read_query(query.removeprefix(question)).names  # what a follow-up refers back to
+        asked = read_usage_question(_IT.sub(subject[0], question) if subject else question)
+        if asked and (uses := self.uses_of(asked)):
             return list_uses(question, asked.name, uses, self.read_file)
         root = str(self._scope.indexes[0].root)
         if asks_test_command(query):
