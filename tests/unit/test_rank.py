@@ -328,6 +328,11 @@ PACKAGE_FILES = ("Cargo.toml", "README.md", "CHANGELOG.md", "LICENSE", "build.rs
         ("lib/old/a.c", ("lib/old/b.c", "lib/old/c.c", "lib/a.c", "lib/b.c", "lib/c.c"), True),
         ("lib/other/a.c", ("lib/other/b.c", "lib/a.c"), False),
         ("core/src/a.rs", tuple(f"{at}{name}" for at in ("", "core/") for name in PACKAGE_FILES), False),
+        (
+            "orm/sql/query.py",
+            tuple(f"orm/{at}{name}.py" for at in ("", "sql/") for name in ("__init__", "terms")),
+            False,
+        ),
     ],
 )
 def test_older_copies_are_recognised_by_their_neighbours(path: str, beside: tuple[str, ...], older: bool) -> None:
@@ -351,6 +356,8 @@ def test_translations_give_way_to_the_page_in_the_language_of_the_query() -> Non
     assert "translation" not in factors("как разрешаются зависимости", "docs/ru/a.md", "docs", beside)
     assert "translation" not in factors("retry", "src/it/a.py"), "a folder alone is no translation"
     assert "translation" in factors("install", "README.zh-CN.md", "docs", ("README.md",))
+    commands = tuple(f"src/{name}/main.rs" for name in ("id", "tr", "nl", *(f"command{at}" for at in range(40))))
+    assert "translation" not in factors("escapes", "src/tr/main.rs", beside=commands), "a few are called like languages"
 
 
 def test_documents_and_data_weigh_less_unless_asked_for() -> None:
@@ -433,6 +440,8 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("Tests/Retries.swift", "secondary"),
         ("Example-iOS/Retries.swift", "secondary"),
         ("Retries.playground/Contents.swift", "secondary"),
+        ("packages/retries-playground/src/App.vue", "secondary"),
+        ("fuzz/fuzz_targets/retries.rs", "secondary"),
         ("sandbox/Retries.cs", "secondary"),
         ("documentation-website/snippets/Retries.kt", "secondary"),
         ("app/src/main/java/org/acme/tests/Retries.java", "secondary"),
@@ -449,6 +458,7 @@ def test_questions_about_the_code_are_none_about_the_project(text: str) -> None:
         ("third_party/a.c", "vendored"),
         ("priv/static/retries.js", "vendored"),
         ("web/retries.min.js", "vendored"),
+        ("web/static/retries-3.5.1.js", "vendored"),
         ("a.d.ts", "type_stub"),
         ("a.pyi", "type_stub"),
         ("web/Retry.stories.tsx", "secondary"),

@@ -36,15 +36,17 @@ MANIFESTS = frozenset(
 )
 _MANIFEST_ENDINGS = (".csproj", ".fsproj", ".cabal", ".gemspec", ".rockspec")
 DEEPEST = 4  # folders below a package; deeper files are no worse
-REPEATED_NAMES = 0.4  # of a folder's names of code that its parent has too: then it is an older or another edition
+REPEATED_NAMES = 0.5  # of a folder's names of code that its parent has too: then it is an older or another edition
 LEAST_REPEATED = 3  # files
+_PACKAGE_FILE = re.compile(r"(?:__init__\.py|index\.\w+|mod\.rs)\Z")  # every package has one
+LANGUAGE_FOLDERS = 0.1  # of the folders beside a translation are languages too; beside `tr` of coreutils fewer
 
 # The matching group is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
     r"(?:^|/)(?i:(tests?|specs?|__tests__|testdata|integration[_-]tests?|e2e|fixtures?|mocks?|samples?|demos?|"
     r"bench(?:es|marks?)?|docs?|docs?_src|single_include|amalgamat\w+)|"
-    r"_?(examples?)(?:-\w+)?|(?:\w+\.)?(playgrounds?)|\.?(storybook))(?:/|$)|"
-    r"^(t|testing|integration|man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|\.[\w-]+)/|"
+    r"_?(examples?)(?:-\w+)?|(?:[\w-]+[.-])?(playgrounds?)|\.?(storybook))(?:/|$)|"
+    r"^(t|testing|integration|man|website|documentation[\w-]*|tools?|scripts?|sandbox|project|hack|fuzz(?:ing)?|\.[\w-]+)/|"
     r"(?:^|/)(?:(test)_[^/]*|(conftest)\.py|"
     r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
@@ -55,6 +57,7 @@ _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other n
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`
 _TEST_PACKAGE = re.compile(r"(?:\A|/)src/main/\w+(?:/.*)?/tests?/")
 _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|external|extern|deps|node_modules)/")
+_VERSIONED = re.compile(r"-\d+\.\d+(?:\.\d+)?(?:[.-]\w+)?\.(?:js|css)\Z")  # `jquery-3.5.1.js`
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
@@ -141,7 +144,7 @@ class Layout:
             secondary=secondary or _secondary_terms(slash + name),
             test_helper=test_helper,
             migration=is_migration(path),
-            vendored=vendored or is_generated(path),
+            vendored=vendored or is_generated(path) or _VERSIONED.search(name) is not None,
             stub=_STUB.search(name) is not None,
             stylesheet=is_stylesheet(name),
             header=self._is_header(folder, name),
@@ -180,7 +183,7 @@ class Layout:
             names = self._names_in(folder)
             shared = names & self._names_in(parent)
             if len(shared) >= LEAST_REPEATED:  # of code: every package has a manifest and a README
-                names, shared = (frozenset(filter(_is_code, some)) for some in (names, shared))
+                names, shared = (frozenset(filter(_tells_edition, some)) for some in (names, shared))
             repeats = len(shared) >= LEAST_REPEATED and len(shared) >= REPEATED_NAMES * len(names)
             self._older_folders[folder] = bool(newer) or repeats or self._is_older(parent)
         return self._older_folders[folder]
@@ -191,7 +194,8 @@ class Layout:
             parent, _, name = folder.rpartition("/")
             siblings = self._folders[parent]
             foreign = _is_language(name) or ("en" in siblings and _LANGUAGE.match(name) is not None)
-            beside = foreign and not name.lower().startswith("en") and sum(map(_is_language, siblings)) >= 3
+            languages = sum(map(_is_language, siblings)) if foreign and not name.lower().startswith("en") else 0
+            beside = languages >= max(3, LANGUAGE_FOLDERS * len(siblings))
             self._translated_folders[folder] = beside or self._is_translated(parent)
         return self._translated_folders[folder]
 
@@ -221,8 +225,9 @@ def _secondary_terms(path: str) -> tuple[str, ...]:
     return (*terms(word), *terms(also)) or ("tool",)
 
 
-def _is_code(name: str) -> bool:
-    return is_product(name, kind_of(name, language_of(name)))
+def _tells_edition(name: str) -> bool:
+    """Whether a file of code that is called the same in two folders may be the same."""
+    return _PACKAGE_FILE.match(name) is None and is_product(name, kind_of(name, language_of(name)))
 
 
 def _is_manifest(name: str) -> bool:
