@@ -2222,6 +2222,18 @@ def test_imports_of_rust_are_followed_through_crates_lists_and_enums(tmp_path: P
             assert uses(engine, tmp_path, name) == {(*place, "resolved") for place in lines}, name
 
 
+def test_a_schedule_that_names_a_job_is_noted(tmp_path: Path) -> None:
+    sources = {
+        "app/jobs/clean_carts_job.rb": "class CleanCartsJob\n  def perform\n  end\nend\n",
+        "config/schedule.yml": "clean:\n  cron: '0 1 * * *'\n  class: CleanCartsJob\n",
+        "config/locales/en.yml": "en:\n  CleanCartsJob: Cleans carts\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        found = engine.code.references(RefsRequest("CleanCartsJob", str(tmp_path)))
+        assert engine.code.references(RefsRequest("perform", str(tmp_path))).notes == ()
+    assert found.notes == ("named in configuration: config/schedule.yml:3",)
+
+
 def test_the_code_in_pages_of_haml_uses_helpers(tmp_path: Path) -> None:
     page = """-# price(old)
    price(older)

@@ -382,6 +382,9 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
             notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
     if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
+    if lookup.symbols and (configured := _configurations_naming(index, lookup.name)):
+        more = f" and {len(configured) - 1} more" if len(configured) > 1 else ""
+        notes.append(f"named in configuration: {configured[0]}{more}")
     if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
         notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
@@ -907,6 +910,18 @@ def _templates_naming(index: CodeIndex, lookup: Lookup) -> list[str]:
 
     files = filter(is_unread, _files_naming(index, lookup.name))
     return [file.path for file in files if index.lines(file.file_id).mention(lookup.name)]
+
+
+def _configurations_naming(index: CodeIndex, name: str) -> list[str]:
+    """The places in configuration that have a name of several words as a value, as schedules name jobs: one in each
+    file."""
+    if len(split_identifier(name)) < 2:
+        return []
+    word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-]|[\"']?\s*[:=])")
+    files = (file for file in _files_naming(index, name) if get_language(file.language).kind is FileKind.CONFIG)
+    texts = ((file.path, index.lines(file.file_id)) for file in files if file.language != "xml")
+    named = ((path, next((line for line, text in lines.items() if word.search(text)), 0)) for path, lines in texts)
+    return [f"{path}:{line}" for path, line in named if line]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
