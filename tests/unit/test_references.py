@@ -2227,11 +2227,16 @@ def test_a_schedule_that_names_a_job_is_noted(tmp_path: Path) -> None:
         "app/jobs/clean_carts_job.rb": "class CleanCartsJob\n  def perform\n  end\nend\n",
         "config/schedule.yml": "clean:\n  cron: '0 1 * * *'\n  class: CleanCartsJob\n",
         "config/locales/en.yml": "en:\n  CleanCartsJob: Cleans carts\n",
+        "web/cart.component.html": "@case (CartState.Paid) { paid }\n",
+        "web/cart.ts": "export enum CartState { Paid }\n",
     }
     with indexed(tmp_path, sources) as engine:
         found = engine.code.references(RefsRequest("CleanCartsJob", str(tmp_path)))
         assert engine.code.references(RefsRequest("perform", str(tmp_path))).notes == ()
+        state = engine.code.references(RefsRequest("CartState", str(tmp_path)))
     assert found.notes == ("named in configuration: config/schedule.yml:3",)
+    assert state.notes == ("its name is in pages or in files without a syntax tree: web/cart.component.html",)
+    assert not state.is_complete
 
 
 def test_the_code_in_pages_of_haml_uses_helpers(tmp_path: Path) -> None:

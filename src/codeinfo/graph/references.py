@@ -382,9 +382,12 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
             notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
     if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
-    if lookup.symbols and (configured := _configurations_naming(index, lookup.name)):
-        more = f" and {len(configured) - 1} more" if len(configured) > 1 else ""
-        notes.append(f"named in configuration: {configured[0]}{more}")
+    is_telling = bool(lookup.symbols) and len(split_identifier(lookup.name)) > 1  # a plain word may be any text
+    if configured := _configurations_naming(index, lookup.name) if is_telling else []:
+        notes.append(f"named in configuration: {_first_of(configured)}")
+    unread = [path for path in _templates_naming(index, lookup) if path not in found.left_out] if is_telling else []
+    if unread:
+        notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(unread)}")
     if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
         notes.append(f"calls of {made[0]} run it")
     return code.ReferenceReport(
@@ -392,7 +395,8 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
         usage_count=len(uses),
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
-        is_complete=len(uses) <= request.limit and not (found.left_out or short or is_sign or is_registered_only),
+        is_complete=len(uses) <= request.limit
+        and not (found.left_out or unread or short or is_sign or is_registered_only),
         definitions=_first_definitions(lookup, request.limit, notes),
         resolved_count=resolved,
         compiler_count=sum(use.proof == "compiler" for use in uses),
@@ -873,8 +877,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     if not upward and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
     if not upward and (named := _templates_naming(index, lookup)):
-        more = f" and {len(named) - 1} more" if len(named) > 1 else ""
-        notes.append(f"its name is in pages or in files without a syntax tree: {named[0]}{more}")
+        notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(named)}")
     return code.CallGraph(
         symbol=request.name,
         definitions=_first_definitions(lookup, request.limit, notes),
@@ -913,15 +916,16 @@ def _templates_naming(index: CodeIndex, lookup: Lookup) -> list[str]:
 
 
 def _configurations_naming(index: CodeIndex, name: str) -> list[str]:
-    """The places in configuration that have a name of several words as a value, as schedules name jobs: one in each
-    file."""
-    if len(split_identifier(name)) < 2:
-        return []
+    """The places in configuration that have a name as a value, as schedules name jobs: one in each file."""
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-]|[\"']?\s*[:=])")
     files = (file for file in _files_naming(index, name) if get_language(file.language).kind is FileKind.CONFIG)
     texts = ((file.path, index.lines(file.file_id)) for file in files if file.language != "xml")
     named = ((path, next((line for line, text in lines.items() if word.search(text)), 0)) for path, lines in texts)
     return [f"{path}:{line}" for path, line in named if line]
+
+
+def _first_of(places: Sequence[str]) -> str:
+    return f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:
