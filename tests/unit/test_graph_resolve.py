@@ -405,3 +405,17 @@ def test_routes_of_phoenix_lead_to_modules_below_their_scope() -> None:
     }
     found, _ = Codebase(sources).links("lib/web/router.ex")
     assert found == {f"lib/web/{name}.ex" for name in ("home_live", "cart_controller", "user_live")}
+
+
+def test_what_rust_inserts_into_its_code_is_needed() -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/main.rs": 'const PAGE: &str = include_str!("../pages/cart.html");\n'
+        'fn main() { include!("made.rs"); include_bytes!("logo.png"); html::show(); }\n',
+        "src/made.rs": "1;\n",
+        "src/html.rs": "pub fn show() {}\n",
+        "pages/cart.html": "<p>\n",
+    }
+    edges, loose = Codebase(sources).links("src/main.rs")
+    assert edges >= {"src/made.rs", "pages/cart.html"}
+    assert loose == {"external:logo.png"}

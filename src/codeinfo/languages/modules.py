@@ -187,6 +187,8 @@ class RustImports(Resolver):
                 self._crates[cargo.name] = library
 
     def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+        if _is_rust_file(written):  # what is not text is in no index
+            return self._first([join_path(source.folder, written.module)], model.EXTERNAL)
         segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
         if not segments:
             return model.UNRESOLVED
@@ -284,12 +286,28 @@ class RustImports(Resolver):
         return next((path for path in candidates if path in self._tree and path != file), None)
 
 
+def _is_rust_file(written: Import) -> bool:
+    """Whether an import is a file that `include_str!("page.html")` or the like inserts."""
+    return "." in written.module
+
+
+def _rust_bound(written: Import) -> tuple[str, ...]:
+    return () if _is_rust_file(written) else model.last_name(written)
+
+
 RUST = model.Language(
     "rust",
     ".rs",
     syntax=model.Syntax(grammar="rust", members=(".", "::"), exported=model.marked_pub, bases=model.bases_behind_colon),
     imports=model.ImportRules(
-        read=_rust_imports, resolver=RustImports, configs=("Cargo.toml",), deferred="types", paths=True
+        read=_rust_imports,
+        calls=r"\binclude(?:_str|_bytes)?!\s*\(\s*\"(?P<module>[^\"\n]*\.[^\"\n]+)\"",
+        call_words=("include",),
+        resolver=RustImports,
+        bound=_rust_bound,
+        configs=("Cargo.toml",),
+        deferred="types",
+        paths=True,
     ),
     names=model.NameRules(
         explicit=True,
