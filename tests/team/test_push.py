@@ -162,8 +162,10 @@ def test_wrong_addresses_and_tokens_are_refused(
     for named in ("", "code.example/no/such"):
         with pytest.raises(UsageError, match="the team has no project"):
             push(stranger, mine.folder, web, project=named)
-    with pytest.raises(UsageError, match="unencrypted"):
-        push(stranger, mine.folder, "http://code.example")
+    for address in ("http://me:hunter2@code.example?key=hunter2", "ftp://me:hunter2@code.example"):
+        with pytest.raises(UsageError, match=r"unencrypted|names no host") as refused:
+            push(stranger, mine.folder, address)
+        assert "hunter2" not in str(refused.value)
     with pytest.raises(UsageError, match="no server is set"):
         push(stranger, mine.folder, "")
     (tmp_path / "eve" / "token").write_text("cit_" + "a" * 43)

@@ -178,7 +178,7 @@ class CollectionSource(Source, frozen=True):
     def root(self) -> Path:
         if not self.collection.fetched:
             return Path(self.collection.url).resolve()
-        return find_fetched_tree(self.home) or Path(self.collection.url)
+        return find_fetched_tree(self.home) or Path(self.collection.source)
 
     def last_fetch(self) -> tuple[str, str]:
         """The revision of the fetched copy, if any (for git, its commit), and when it was compared with its source."""

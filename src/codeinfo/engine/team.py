@@ -25,7 +25,7 @@ from codeinfo.engine.index_manager import IndexManager, model_meta, refresh_comm
 from codeinfo.engine.indexes import Indexes
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.index.line import Changes, update
-from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk, convert, msgpack_decoder
+from codeinfo.model import Chunk, IndexedFile, Skip, SourceFile, Walk, convert, hide_keys, msgpack_decoder
 from codeinfo.models.endpoints import key_from_file
 from codeinfo.operations import team as ops
 from codeinfo.operations.base import ProgressSink
@@ -432,11 +432,12 @@ class Server:
         parts = urlsplit(address)
         if parts.scheme not in ("https", "http") or not parts.hostname:
             step = "Name it with --to https://code.example.com, or set store.server"
-            raise UsageError(f"{address!r} is not the address of a server" if address else "no server is set", step)
+            what = f"{hide_keys(address)!r} is not the address of a server" if address else "no server is set"
+            raise UsageError(what, step)
         hosts = {*LOOPBACK, *(host.lower() for host in config.trust.private_hosts)}
         if parts.scheme == "http" and parts.hostname not in hosts:
             step = "Use https, or add the host to trust.private_hosts if its network is safe"
-            raise UsageError(f"your token would be sent to {address} unencrypted", step)
+            raise UsageError(f"your token would be sent to {hide_keys(address)} unencrypted", step)
         if not config.store.token_file:
             raise UsageError("no token is set", "Put your personal access token into store.token_file")
         self._token = key_from_file(Path(config.store.token_file)).reveal()
