@@ -335,6 +335,21 @@ def test_own_tokens_are_for_browsers_and_give_no_more_than_one_has(web: TestClie
     assert caller_of(database, new) is None  # it ends with the one that it was made with
 
 
+def test_administrators_remove_users_on_their_page_and_nobody_else_does(
+    web: TestClient, database: TeamDatabase
+) -> None:
+    root, ann = person(database, "root", access.SCOPES, admin=True), person(database, "ann", ("read", "write"))
+    form = {"action": "team user remove", "name": "ann"}
+    assert web.post("/ui/admin", headers=ann, data=form).status_code == 403
+    sign_in(web, root["Authorization"].removeprefix("Bearer "))
+    assert web.post("/ui/admin", data=form).status_code == 401, "without the page's token"
+    assert web.post("/api/v1/projects", headers=ann, json={}).status_code == 200
+    (token,) = re.findall(r'name="codeinfo-token" content="([\w-]+)"', web.get("/ui/admin").text)
+    page = web.post("/ui/admin", headers={"X-CodeInfo-Token": token}, data=form)
+    assert "user removed" in page.text
+    assert web.post("/api/v1/projects", headers=ann, json={}).status_code == 401
+
+
 def test_a_session_works_on_every_server_and_ends_with_its_token(
     web: TestClient, database: TeamDatabase, postgres: str, project: Path
 ) -> None:
