@@ -225,7 +225,7 @@ def ask_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
     home, tree = tmp_path_factory.mktemp("home"), tmp_path_factory.mktemp("tree") / "shop"
     repository = Repository(tree)
     repository.commit("Open the shop", CODE)
-    repository.commit("Count notes, too", {"app/notes.txt": "5 10 20\n"})
+    repository.commit("Count notes, too", {"app/notes.txt": "TILL_LIMIT 5 10 20\n"})
     env = {"CODEINFO_HOME": str(home), "HOME": str(home)}
     with Engine(Config.load({"llm.discover": "false", "llm.provider": "none"}, tree, env=env)) as engine:
         yield lambda question: engine.answers.ask(AskRequest(question, (str(tree),)))
@@ -338,7 +338,14 @@ def test_definitions_and_calls_that_are_not_listed_are_counted(tmp_path: Path) -
 
 
 def test_a_name_that_nothing_has_is_noted(ask_code: Ask) -> None:
+    notes = ask_code("how does count_total close a Till that closesNever?").notes
+    assert [note.partition(". ")[0] for note in notes if "nothing called" in note] == [
+        "nothing called count_total is defined here",
+        "nothing called closesNever is defined here",
+    ]
+    for question in ("how does Till close?", "why is TILL_LIMIT read?"):
+        assert not any("nothing called" in note for note in ask_code(question).notes)
     assert any(
-        "no code here uses the name totall. Did you mean total?" in note
+        "nothing called totall is defined here. Did you mean total?" in note
         for note in ask_code("who calls `totall`").notes
     )

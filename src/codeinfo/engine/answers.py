@@ -6,9 +6,9 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -59,10 +59,10 @@ from codeinfo.model import (
 from codeinfo.models.chat import ChatModel, choose_chat_model, list_providers, unavailable
 from codeinfo.operations import answers as ops
 from codeinfo.operations.base import Listener, ProgressSink
-from codeinfo.operations.code import CallsRequest, ImpactRequest, RefsRequest
+from codeinfo.operations.code import CallsRequest, DefsRequest, ImpactRequest, RefsRequest
 from codeinfo.operations.documents import DOCUMENTS, AnyQuestion, DocsAskRequest, DocsSearchRequest, DocumentHit
 from codeinfo.operations.knowledge import MetadataRequest
-from codeinfo.operations.search import SearchRequest
+from codeinfo.operations.search import GrepRequest, GrepResult, SearchRequest
 from codeinfo.search.query import UsageQuestion, asks_test_command, read_query, read_usage_question
 from codeinfo.sources.git import GitFailed
 from codeinfo.sources.read import read_text
@@ -78,6 +78,7 @@ if TYPE_CHECKING:
 
 # --- lookups ----------------------------------------------------------------------------------------------------------
 
+NAMES = 3  # of a question that are looked up
 COMMITS = 10  # listed in an answer about the latest changes
 USES = 30  # uses of a name listed for a model
 LISTED_USES = 1000  # of a name, of which an answer without a model shows one for each file
@@ -85,6 +86,7 @@ READ_LINES = 200  # lines per call: a model that wants more continues
 QUIET = Listener()
 _EDGES = {"subtypes": ("EXTENDS", "IMPLEMENTS"), "imports": ("IMPORTS", "EXPORTS")}  # of uses that are asked for
 OVERVIEW = "what does this project do?"
+_CODE_NAME = re.compile(r"\w_\w|[a-z][A-Z]")
 _IT = re.compile(r"\b(?:it|this|that)\b", re.IGNORECASE)
 _MAJOR = re.compile(r"/v\d+\Z")  # of a module of Go
 _WHAT_IS = re.compile(
@@ -111,6 +113,8 @@ class EngineParts(Protocol):
     def conversations(self) -> ConversationStore: ...
 
     def search(self, request: SearchRequest, progress: ProgressSink = None) -> SearchResult: ...
+
+    def grep(self, request: GrepRequest, progress: ProgressSink = None) -> GrepResult: ...
 
 
 class Lookup(ABC):
@@ -306,6 +310,8 @@ class CodeLookup(Lookup):
         asked = read_usage_question(_IT.sub(subject[0], question) if subject else question)
         if asked and (uses := self.uses_of(asked)):
             return list_uses(question, asked.name, uses, self.read_file)
+        written = (asked.name,) if asked and asked.is_code else ()
+        self._note_unknown((*written, *filter(_CODE_NAME.search, read_query(query).names)))
         root = str(self._scope.indexes[0].root)
         if asks_test_command(query):
             tests = self._engine.knowledge.metadata(MetadataRequest(root), self._progress).tests
@@ -319,17 +325,32 @@ class CodeLookup(Lookup):
         return None
 
     def uses_of(self, asked: UsageQuestion) -> Uses | None:
-        """The uses of a name or file; None if nothing here is called so, which is noted. A word that is not written as
-        code must be the name of a definition."""
+        """The uses of a name or file; None if nothing here is called so. A word that is not written as code must be
+        the name of a definition."""
         for root, folder in self._folders():
-            try:
+            with suppress(NotFound, UsageError):
                 uses = self._uses_below(asked, root, folder)
-            except (NotFound, UsageError) as error:
-                self.notes = (f"{error.what}. {error.next_step}",) if asked.is_code else ()
-            else:
                 if uses.definitions or asked.is_code:
                     return uses
         return None
+
+    def _note_unknown(self, names: Iterable[str]) -> None:
+        """What is asked about names that nothing here has cannot be answered, whatever passages resemble it."""
+        for name in islice(dict.fromkeys(names), NAMES):
+            reasons = [self._say_unknown(name, str(index.root)) for index in self._indexes()]
+            if all(reasons):
+                self.notes = (*self.notes, reasons[0])
+
+    def _say_unknown(self, name: str, root: str) -> str:
+        """ "" for what a project defines or, from elsewhere or in a string, has."""
+        try:
+            self._engine.code.definitions(DefsRequest(name, root, refresh=not self._fresh))
+        except NotFound as error:
+            is_there = self._engine.grep(GrepRequest(name, (root,), word=True, limit=1, refresh=False)).total
+            return "" if is_there else f"{error.what}. {error.next_step}"
+        except UsageError:  # not a name
+            pass
+        return ""
 
     def _uses_below(self, asked: UsageQuestion, root: str, folder: str) -> Uses:
         code, name = self._engine.code, asked.name
