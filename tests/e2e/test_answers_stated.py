@@ -18,7 +18,7 @@ from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.operations.documents import DocsAddRequest, DocsAskRequest
 
 FILES = {
-    "README.md": """# Lanterns
+    "README.md": """# Lanterns [![build](https://example.org/b.svg)](https://example.org)
 
 [![build](https://example.org/badge.svg)](https://example.org)
 
@@ -240,6 +240,7 @@ def ask_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ask]:
             ["app/till.py:6 in Till.close: `return total(self.coins) + total(self.notes)`", "tests/test_till.py:5"],
         ),
         ("where is `Till` used?", "`Till` (app/till.py:4 [1]) is used nowhere in the indexed code.", []),
+        ("which tests use `total`", "is used in 4 places in 2 files:", ["tests/test_till.py:5"]),
         ("what extends Money", "is extended or implemented in 1 place in 1 file:", ["app/till.py:4"]),
         (
             "what breaks if I change total",

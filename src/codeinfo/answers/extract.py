@@ -172,6 +172,7 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
 USING_FILES, LINES_OF_FILE = 12, 5  # listed in an answer about uses
 DEFINITIONS, TESTS = 3, 6
 CODE_CHARS = 120  # of a line
+_ASKS_FOR_TESTS = re.compile(r"\W*(?:which|what) tests?\b", re.IGNORECASE)
 _WAYS_OF_USE = {"calls": "is called", "imports": "is imported", "subtypes": "is extended or implemented"}
 
 
@@ -198,7 +199,7 @@ def list_uses(question: str, name: str, uses: Uses, read_file: ReadFile) -> Answ
     """Where a name is defined and used, one line for each file; the product comes before its tests."""
     by_file = group_by_key((place.path, place) for place in uses.places)
     tests = [path for path in by_file if file_kind(path) is FileKind.TEST]
-    product = [path for path in by_file if path not in tests]
+    product = [path for path in by_file if path not in tests and not (tests and _ASKS_FOR_TESTS.match(question))]
     listed = [by_file[path] for path in (*product, *tests)[:USING_FILES]]
     defined = [
         Passage(uses.root, one.path, one.start_line, one.end_line, one.signature, symbol=one.qualified)
@@ -214,7 +215,7 @@ def list_uses(question: str, name: str, uses: Uses, read_file: ReadFile) -> Answ
     numbers = {(passage.path, passage.start_line): passage.number for passage in shown}
     for of_file, passage in zip(listed, used, strict=True):
         lines.append(f"- [{numbers[passage.path, passage.start_line]}] {_list_places(of_file, passage.text.strip())}")
-    if left_out := len(by_file) - len(listed):
+    if left_out := len(product) + len(tests) - len(listed):
         lines += ["", f"{quantity(left_out, 'more file')}: {uses.step.command()} lists all."]
     if uses.asks == "change" and (tests := [*(uses.tests or tests)]):
         lines += ["", f"Tests to run: {', '.join(tests[:TESTS])}{', …' if len(tests) > TESTS else ''}"]

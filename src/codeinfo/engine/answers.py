@@ -53,6 +53,7 @@ from codeinfo.model import (
     SourceFile,
     dumps,
     fill,
+    plain_headings,
     quantity,
     to_run,
 )
@@ -463,7 +464,7 @@ def _project_names(index: IndexManager, heads: Mapping[str, str]) -> set[str]:
     for path, head in heads.items():
         names.add(_MAJOR.sub("", package_name(path, head).lower()).rpartition("/")[2])
         if head.startswith("# "):
-            names.add(head.partition("\n")[0].strip("# ").lower())
+            names.add(plain_headings(head.partition("\n")[0].strip("# ")).lower())
     return names
 
 
