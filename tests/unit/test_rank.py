@@ -129,18 +129,12 @@ def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
 
 @given(st.integers(1, 40), st.data())
 def test_chunks_of_some_files_score_as_among_all(files: int, data: st.DataObject) -> None:
-    """Long lists are read apart from short ones, and both give what all of them together do."""
     owners = sorted(data.draw(st.lists(st.integers(0, files - 1), min_size=1, max_size=60)))
     rows = st.dictionaries(st.integers(0, len(owners) - 1), st.floats(0.5, 9))
     found = {term: data.draw(rows) for term in ("a", "b", "c", "name_b", "stem_c")}
     found = {term: uses for term, uses in found.items() if uses}
     weights, lengths = {"a": 1.0, "b": 0.5, "c": 0.7}, [10.0 + at % 3 for at in range(len(owners))]
     every = scored(weights, lengths, owners, **found)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(channels, "LONG_LIST", 3)
-        apart = scored(weights, lengths, owners, **found)
-    assert apart.rows().tolist() == every.rows().tolist()
-    assert apart.files.tolist() == every.files.tolist()
     chosen = np.array(data.draw(st.lists(st.sampled_from(owners), unique=True)), np.intp)
     expected = np.where(np.isin(owners, chosen), every.rows(), 0)
     with pytest.MonkeyPatch.context() as patch:

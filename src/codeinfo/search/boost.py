@@ -25,7 +25,7 @@ from codeinfo.languages import (
 )
 from codeinfo.model import PLAIN_KIND, FileKind, Intent, symbol_kind
 from codeinfo.ports import Extent, StoredSymbol
-from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores, add_at, batches
+from codeinfo.search.channels import ANYWHERE, FOLDER, STEM, Floats, Ints, KeywordScores
 from codeinfo.search.query import SYNONYMS, Query, Shape
 from codeinfo.search.weights import Weights
 from codeinfo.tokens import identifier_terms, stem_terms, terms
@@ -254,13 +254,14 @@ IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
-    total, shares = np.zeros(files), keyword.shares
+    shares = keyword.shares
     if field != ANYWHERE:
         entries = _entries_in(keyword, field)
-        add_at(total, keyword.entry_file.take(entries), shares.take(keyword.entry_term.take(entries)))
-    else:
-        for part, counts in batches([len(uses.files) for uses in keyword.uses]):
-            add_at(total, np.concatenate([uses.files for uses in keyword.uses[part]]), shares[part].repeat(counts))
+        weights = shares.take(keyword.entry_term.take(entries))
+        return np.bincount(keyword.entry_file.take(entries), weights, files).astype(np.float32)
+    total = np.zeros(files)
+    for uses, share in zip(keyword.uses, shares, strict=True):
+        total[uses.files] += share
     return total.astype(np.float32)
 
 
@@ -371,7 +372,7 @@ def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     total = np.zeros(files)
     for uses, share in zip(keyword.uses, keyword.shares * counted, strict=True):
         if share:
-            add_at(total, uses.files, np.full(len(uses.files), share))
+            total[uses.files] += share
     return total.astype(np.float32)
 
 

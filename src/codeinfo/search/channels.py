@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -100,23 +99,19 @@ class KeywordScores(Struct, frozen=True):
     def rows(self, files: Ints | None = None, *, in_file: bool = False) -> Floats:
         """BM25 of every chunk; if the terms have many, at least of the chunks of some files. `in_file`: to compare
         chunks of one file, where having more of the query's terms says more than repeating one in a few lines."""
-        chosen, scores = self._uses_in(files), np.zeros(len(self.row_norms))
-        weights = self.term_weights.astype(np.float32)
-        for part, counts in batches([len(uses.rows) for uses in chosen]):
-            columns = zip(*((uses.rows, uses.uses) for uses in chosen[part]), strict=True)
-            rows, uses = map(np.concatenate, columns)
-            norms = self.row_norms.take(rows)
+        scores = np.zeros(len(self.row_norms))
+        for uses, weight in zip(self._uses_in(files), self.term_weights.astype(np.float32), strict=True):
+            norms = self.row_norms.take(uses.rows)
             if in_file:
                 norms = LEAST_NORM_IN_FILE + NORM_IN_FILE * norms
-            gains = uses / (uses + norms) * weights[part].repeat(counts)
-            add_at(scores, rows, gains)
+            scores[uses.rows] += uses.uses / (uses.uses + norms) * weight
         return scores.astype(np.float32)
 
     def row_coverage(self, files: Ints | None = None) -> Floats:
         """Share of the query's weight, by rarity, that every chunk has, or at least the chunks of some files."""
-        chosen, covered, shares = self._uses_in(files), np.zeros(len(self.row_norms)), self.shares
-        for part, counts in batches([len(uses.rows) for uses in chosen]):
-            add_at(covered, np.concatenate([uses.rows for uses in chosen[part]]), shares[part].repeat(counts))
+        covered = np.zeros(len(self.row_norms))
+        for uses, share in zip(self._uses_in(files), self.shares, strict=True):
+            covered[uses.rows] += share
         return covered.astype(np.float32)
 
     def _uses_in(self, files: Ints | None) -> Sequence[TermUses]:
@@ -131,22 +126,6 @@ class KeywordScores(Struct, frozen=True):
 LEAST_NORM_IN_FILE = np.float32(1.5)
 NORM_IN_FILE = np.float32(0.1)
 CHOSEN_FROM = 250_000  # rows of all terms: scoring fewer is as fast as choosing some of them
-BATCH = 16_000  # entries: as many as fit the processor's cache, and few enough calls for hundreds of short lists
-
-
-def batches(counts: Sequence[int]) -> Iterator[tuple[slice, Sequence[int]]]:
-    """Consecutive lists, several short ones or one long one at a time, with their lengths."""
-    start = total = 0
-    for end, count in enumerate(counts, 1):
-        total += count
-        if total >= BATCH or end == len(counts):
-            yield slice(start, end), counts[start:end]
-            start, total = end, 0
-
-
-def add_at(totals: NDArray[np.float64], places: Ints, values: NDArray[np.floating]) -> None:
-    """Add each value at its index, in order. Other types take three times as long."""
-    np.add.at(totals, places.astype(np.intp, copy=False), values.astype(np.float64, copy=False))
 
 
 def spans(starts: Ints, ends: Ints) -> Ints:
@@ -173,48 +152,20 @@ def _norm(lengths: Floats, w: Weights) -> Floats:
     return (w.k1 * (1 - w.b + w.b * lengths / mean)).astype(np.float32)
 
 
-LONG_LIST = 2_000  # rows: a longer posting list is read on its own, since the result stays in the cache
-
-
 def read_terms(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
-    """Decode postings; short ones are processed together."""
-    short = {term: posting for term, posting in postings.items() if len(posting.rows) < LONG_LIST}
-    uses = _read_together(short, row_file, norms, w) if short else {}
-    for term, posting in postings.items():
-        if term not in short:
-            uses |= _read_together({term: posting}, row_file, norms, w)
-    return uses
+    return {term: _read_term(posting, row_file, norms, w) for term, posting in postings.items()}
 
 
-def _read_together(postings: Mapping[str, Posting], row_file: Ints, norms: Norms, w: Weights) -> dict[str, TermUses]:
-    whole, *others = postings.values()
-    if others:
-        whole = Posting(*map(np.concatenate, zip(*postings.values(), strict=True)))
-    ends = list(accumulate(len(posting.rows) for posting in postings.values()))
-    uses, fields = _uses(whole, w)
-    owners = row_file.take(whole.rows)
-    starts = first_of_runs(owners, np.array([0, *ends[:-1]]))  # a term in a file
-    having = owners.take(starts)
+def _read_term(posting: Posting, row_file: Ints, norms: Norms, w: Weights) -> TermUses:
+    uses, fields = _uses(posting, w)
+    owners = row_file.take(posting.rows)
+    starts = first_of_runs(owners)
+    files = owners.take(starts)
     in_files: Floats = np.add.reduceat(uses, starts)
-    file_gains: Floats = in_files / (in_files + norms.files.take(having))
-    entry_fields = np.bitwise_or.reduceat(fields, starts)
-    firsts = np.append(starts, ends[-1]).astype(np.int32)
-    combined = TermUses(whole.rows, uses, having, firsts, file_gains, entry_fields)
-    if not others:
-        return dict.fromkeys(postings, combined._replace(rows=whole.rows.copy()))  # copied
-    file_ends = starts.searchsorted(ends).tolist()
-    by_term = {}
-    for term, first, end, file, last in zip(postings, [0, *ends], ends, [0, *file_ends], file_ends, strict=False):
-        # Copies: one cached term would otherwise keep everything that was read with it in memory.
-        by_term[term] = TermUses(
-            combined.rows[first:end].copy(),
-            combined.uses[first:end].copy(),
-            combined.files[file:last].copy(),
-            combined.firsts[file : last + 1] - np.int32(first),
-            combined.file_gains[file:last].copy(),
-            combined.fields[file:last].copy(),
-        )
-    return by_term
+    file_gains: Floats = in_files / (in_files + norms.files.take(files))
+    firsts = np.append(starts, len(owners)).astype(np.int32)
+    # A copy: terms are cached, and this one would keep everything that was read with it in memory.
+    return TermUses(posting.rows.copy(), uses, files, firsts, file_gains, np.bitwise_or.reduceat(fields, starts))
 
 
 def score_keywords(
@@ -228,18 +179,11 @@ def score_keywords(
     rows, files = len(norms.rows), len(norms.files)
     occurring = [(term, weight, uses_of[term]) for term, weight in terms.items() if term in uses_of]
     counts = [len(uses.files) for _, _, uses in occurring]
-    counts_of = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in occurring]
-    idf = [rarity(frequency.rows, rows) for frequency in counts_of]
-    file_weights = [
-        weight * rarity(lengths.files, files) for (_, weight, _), lengths in zip(occurring, counts_of, strict=True)
-    ]
+    frequency_of = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in occurring]
+    idf = [rarity(frequency.rows, rows) for frequency in frequency_of]
     scores = np.zeros(files)
-    for part, lengths in batches(counts):
-        having, gains = (
-            np.concatenate(column)
-            for column in zip(*((uses.files, uses.file_gains) for _, _, uses in occurring[part]), strict=True)
-        )
-        add_at(scores, having, np.array(file_weights[part]).repeat(lengths) * gains)
+    for (_, weight, uses), frequency in zip(occurring, frequency_of, strict=True):
+        scores[uses.files] += np.float64(weight * rarity(frequency.files, files)) * uses.file_gains
     nothing = np.zeros(0, np.uint8)
     entry_fields = np.concatenate([nothing, *(uses.fields for _, _, uses in occurring)])
     return KeywordScores(
@@ -280,12 +224,10 @@ def rarity(having: float, total: int) -> float:
     return math.log1p((total - having + 0.5) / (having + 0.5))
 
 
-def first_of_runs(values: Ints, also: Ints | None = None) -> NDArray[np.intp]:
-    """Where neighbours differ, including the start; `also` are positions where a run starts in any case."""
+def first_of_runs(values: Ints) -> NDArray[np.intp]:
+    """Where neighbours differ, including the start."""
     changes = np.ones(len(values), bool)
     np.not_equal(values[1:], values[:-1], out=changes[1:])
-    if also is not None:
-        changes[also] = True
     return changes.nonzero()[0]
 
 
