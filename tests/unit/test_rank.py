@@ -122,8 +122,8 @@ def test_terms_meet_files_once_with_the_fields_that_have_them() -> None:
         {"a": 1.0, "b": 1.0, "c": 1.0}, [10] * 3, [0, 0, 1], a={0: 1, 1: 1, 2: 1}, stem_a={2: 1}, type_b={1: 1}
     )
     assert list(found.idf) == ["a", "b"], "what occurs nowhere has no rarity here"
-    met = list(zip(found.entry_term.tolist(), found.entry_file.tolist(), found.entry_fields.tolist(), strict=True))
-    assert met == [(0, 0, 0), (0, 1, STEM), (1, 0, DEFINED)]
+    met = {term: (uses.files.tolist(), uses.fields.tolist()) for term, uses in found.uses.items()}
+    assert met == {"a": ([0, 1], [0, STEM]), "b": ([0], [DEFINED])}
     assert found.shares.sum() == pytest.approx(1)
 
 
@@ -173,18 +173,12 @@ def test_words_that_are_together_in_a_chunk_say_more_than_all_over_a_file() -> N
 def known(text: str, idf: dict[str, float], files: dict[str, list[int]], fields: int = 0) -> KeywordScores:
     """What is known of a query when its terms have this rarity and meet these files, all in the same fields."""
     weights = read_query(text).terms
-    uses = [met_in(files.get(term, []), fields) for term in idf]
-    counts = [len(one.files) for one in uses]
     return KeywordScores(
-        np.zeros(1 + max((file for own in files.values() for file in own), default=0), np.float32),
+        np.zeros(1 + max((file for having in files.values() for file in having), default=0), np.float32),
         idf,
-        uses,
+        {term: met_in(files.get(term, []), fields) for term in idf},
         np.array([weights[term] * value for term, value in idf.items()]),
         np.zeros(0, np.float32),
-        np.arange(len(uses)).repeat(counts),
-        np.concatenate([np.zeros(0, np.intp), *(one.files for one in uses)], dtype=np.intp),
-        np.full(sum(counts), fields, np.uint8),
-        np.arange(sum(counts) if fields else 0),
     )
 
 

@@ -254,21 +254,10 @@ IN_FOLDER = 0.5  # of a mention: that of a folder, as in "pkg/apis/core: …"
 
 def coverage(keyword: KeywordScores, field: int, files: int) -> Floats:
     """Share of the query's weight, by rarity, that a file has in one field: its name, its folders, its definitions…"""
-    shares = keyword.shares
-    if field != ANYWHERE:
-        entries = _entries_in(keyword, field)
-        weights = shares.take(keyword.entry_term.take(entries))
-        return np.bincount(keyword.entry_file.take(entries), weights, files).astype(np.float32)
     total = np.zeros(files)
-    for uses, share in zip(keyword.uses, shares, strict=True):
-        total[uses.files] += share
+    for uses, share in zip(keyword.uses.values(), keyword.shares, strict=True):
+        total[uses.files_with(field)] += share
     return total.astype(np.float32)
-
-
-def _entries_in(keyword: KeywordScores, field: int) -> Ints:
-    """The entries whose files have the term in one of these fields."""
-    in_field = (keyword.entry_fields.take(keyword.named_entries) & np.uint8(field)) > 0
-    return keyword.named_entries[in_field]
 
 
 def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[np.int32]) -> Floats:
@@ -276,7 +265,9 @@ def stem_precision(keyword: KeywordScores, paths: Sequence[str], sizes: NDArray[
 
     `sizes` caches how many terms each name has, 0 until computed.
     """
-    matched = np.bincount(keyword.entry_file.take(_entries_in(keyword, STEM)), minlength=len(paths))
+    matched = np.zeros(len(paths), np.int32)
+    for uses in keyword.uses.values():
+        matched[uses.files_with(STEM)] += 1
     for file in ((matched > 0) & (sizes == 0)).nonzero()[0].tolist():
         sizes[file] = len(stem_terms(paths[file]))
     return (matched / np.maximum(sizes, 1)).astype(np.float32)
@@ -340,38 +331,27 @@ def title_coverage(query: Query, keyword: KeywordScores, files: int) -> Floats:
 
 def scope_match(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the scope a task opens with ("http client: …") that is found in a file's path."""
-    if not query.scope:
-        return np.zeros(files, np.float32)
-    in_path = np.zeros(len(keyword.entry_file), bool)
-    in_path[_entries_in(keyword, STEM | FOLDER)] = True
-    return _share_of_sets(keyword, [{term} for term in query.scope], files, in_path)
+    return _share_of_sets(keyword, [{term} for term in query.scope], files, STEM | FOLDER)
 
 
-def _share_of_sets(
-    keyword: KeywordScores, term_sets: Sequence[set[str]], files: int, where: NDArray[np.bool_] | None = None
-) -> Floats:
-    """Share of those sets of terms that occur in this index of which each file has a term."""
-    starts = keyword.entries()
-    entries_of = {term: slice(starts[at], starts[at + 1]) for at, term in enumerate(keyword.idf)}
-    entries_by_set = [[entries_of[term] for term in terms if term in entries_of] for terms in term_sets]
+def _share_of_sets(keyword: KeywordScores, term_sets: Sequence[set[str]], files: int, fields: int = ANYWHERE) -> Floats:
+    """Share of those sets of terms that occur in this index of which each file has a term in one of these fields."""
+    occurring = [terms & keyword.uses.keys() for terms in term_sets if not terms.isdisjoint(keyword.uses)]
     shares = np.zeros(files, np.float32)
-    for entries in filter(None, entries_by_set):
+    for terms_here in occurring:
         has = np.zeros(files, bool)
-        for span in entries:
-            has[keyword.entry_file[span] if where is None else keyword.entry_file[span][where[span]]] = True
+        for term in terms_here:
+            has[keyword.uses[term].files_with(fields)] = True
         shares += has
-    return shares / np.float32(max(sum(map(bool, entries_by_set)), 1))
+    return shares / np.float32(max(len(occurring), 1))
 
 
 def named_in_text(query: Query, keyword: KeywordScores, files: int) -> Floats:
     """Share of the query, by rarity, made of code names that a file has: `readHeader`, `max_age`."""
     names = {identifier_terms(name)[-1] for name in query.names if identifier_terms(name)}
-    counted = np.array([term in names for term in keyword.idf], bool)
-    if not counted.any():
-        return np.zeros(files, np.float32)
     total = np.zeros(files)
-    for uses, share in zip(keyword.uses, keyword.shares * counted, strict=True):
-        if share:
+    for (term, uses), share in zip(keyword.uses.items(), keyword.shares, strict=True):
+        if term in names:
             total[uses.files] += share
     return total.astype(np.float32)
 

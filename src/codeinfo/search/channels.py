@@ -20,7 +20,7 @@ from codeinfo.tokens import stem, terms, words
 Floats = NDArray[np.float32]
 Ints = NDArray[np.integer]
 
-STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `KeywordScores.entry_fields`
+STEM, FOLDER, DEFINED = IN_STEM, IN_FOLDER, 4  # bits of `TermUses.fields`
 ANYWHERE = 0
 _ALL_BITS = 0xFFFF_FFFF
 
@@ -50,6 +50,10 @@ class TermUses(NamedTuple):
     file_gains: Floats  # how much it says about each file, from 0 to 1
     fields: NDArray[np.uint8]  # where in the file: bits
 
+    def files_with(self, fields: int) -> Ints:
+        """The files that have it in one of these fields; ANYWHERE: all of its files."""
+        return self.files if fields == ANYWHERE else self.files[(self.fields & np.uint8(fields)) > 0]
+
     def within(self, is_wanted: NDArray[np.bool_]) -> TermUses:
         """Restricted to these files."""
         positions = is_wanted.take(self.files).nonzero()[0]
@@ -75,26 +79,16 @@ class Frequency(NamedTuple):
 
 
 class KeywordScores(Struct, frozen=True):
-    """`entry_…` are parallel columns: one entry for each term and file that has it."""
-
     files: Floats  # BM25 of every file as one text
     idf: Mapping[str, float]  # of the terms that occur, by chunks
-    uses: Sequence[TermUses]  # of each of these terms
+    uses: Mapping[str, TermUses]  # of the same terms, in the same order
     term_weights: NDArray[np.float64]  # weight in the query times rarity, of each
     row_norms: Floats
-    entry_term: Ints  # position among these terms, ascending
-    entry_file: Ints
-    entry_fields: NDArray[np.uint8]  # where in the file: bits
-    named_entries: Ints  # the entries with any of these bits
 
     @property
     def shares(self) -> NDArray[np.float64]:
         """Share of the query's weight, by rarity, for each term."""
         return self.term_weights / (math.fsum(self.term_weights) or 1.0)
-
-    def entries(self) -> Ints:
-        """Where the entries of each term begin and end."""
-        return self.entry_term.searchsorted(np.arange(len(self.uses) + 1))
 
     def rows(self, files: Ints | None = None, *, in_file: bool = False) -> Floats:
         """BM25 of every chunk; if the terms have many, at least of the chunks of some files. `in_file`: to compare
@@ -114,12 +108,13 @@ class KeywordScores(Struct, frozen=True):
             covered[uses.rows] += share
         return covered.astype(np.float32)
 
-    def _uses_in(self, files: Ints | None) -> Sequence[TermUses]:
-        if files is None or sum(len(uses.rows) for uses in self.uses) <= CHOSEN_FROM:
-            return self.uses
+    def _uses_in(self, files: Ints | None) -> Iterable[TermUses]:
+        every = self.uses.values()
+        if files is None or sum(len(uses.rows) for uses in every) <= CHOSEN_FROM:
+            return every
         is_wanted = np.zeros(len(self.files), bool)
         is_wanted[files] = True
-        return [uses.within(is_wanted) for uses in self.uses]
+        return [uses.within(is_wanted) for uses in every]
 
 
 # About k1 = 2, b = .25, measured by the lines that commits changed.
@@ -177,26 +172,15 @@ def score_keywords(
     """`uses_of` has the terms that occur in the index whose rows and files have these norms. `frequencies` are theirs
     if it does not have all of their uses."""
     rows, files = len(norms.rows), len(norms.files)
-    occurring = [(term, weight, uses_of[term]) for term, weight in terms.items() if term in uses_of]
-    counts = [len(uses.files) for _, _, uses in occurring]
-    frequency_of = [frequencies[term] if frequencies else Frequency.of(uses) for term, _, uses in occurring]
-    idf = [rarity(frequency.rows, rows) for frequency in frequency_of]
+    occurring = {term: uses_of[term] for term in terms if term in uses_of}
+    idf: dict[str, float] = {}
     scores = np.zeros(files)
-    for (_, weight, uses), frequency in zip(occurring, frequency_of, strict=True):
-        scores[uses.files] += np.float64(weight * rarity(frequency.files, files)) * uses.file_gains
-    nothing = np.zeros(0, np.uint8)
-    entry_fields = np.concatenate([nothing, *(uses.fields for _, _, uses in occurring)])
-    return KeywordScores(
-        scores.astype(np.float32),
-        dict(zip((term for term, _, _ in occurring), idf, strict=True)),
-        [uses for _, _, uses in occurring],
-        np.array([weight * rarity for (_, weight, _), rarity in zip(occurring, idf, strict=True)]),
-        norms.rows,
-        np.arange(len(occurring)).repeat(counts),
-        np.concatenate([nothing, *(uses.files for _, _, uses in occurring)], dtype=np.intp),  # as for indexing
-        entry_fields,
-        (entry_fields > 0).nonzero()[0],
-    )
+    for term, uses in occurring.items():
+        frequency = frequencies[term] if frequencies else Frequency.of(uses)
+        idf[term] = rarity(frequency.rows, rows)
+        scores[uses.files] += np.float64(terms[term] * rarity(frequency.files, files)) * uses.file_gains
+    weights = np.array([terms[term] * value for term, value in idf.items()])
+    return KeywordScores(scores.astype(np.float32), idf, occurring, weights, norms.rows)
 
 
 def _uses(posting: Posting, w: Weights) -> tuple[Floats, NDArray[np.uint8]]:

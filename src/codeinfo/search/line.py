@@ -449,11 +449,10 @@ def _with_later_terms(
     """Adds what they say in the indexes that have one of the best files. From here on only likely files count, so
     that for the others only the number of rows is read."""
     norms = _norms_of(view, w)
-    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
-    frequencies = {term: Frequency.of(uses) for term, uses in uses_of.items()}
+    frequencies = {term: Frequency.of(uses) for term, uses in keyword.uses.items()}
     is_likely = np.zeros(len(view.paths), bool)
     is_likely[likely] = True
-    uses_of = {term: uses.within(is_likely) for term, uses in uses_of.items()}
+    uses_of = {term: uses.within(is_likely) for term, uses in keyword.uses.items()}
     postings = dict[str, Posting]()
     for term, posting in view.postings(list(later), best).items():
         owners = view.row_file.take(posting.rows)
@@ -469,13 +468,12 @@ def _with_later_terms(
 def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
     """The names in a report, without words that thousands of files use in definitions: those would take longer to
     read than everything else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
-    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
 
     def is_common(name: str) -> bool:
         term = "".join(identifier_terms(name)[-1:])  # the last one is all of it
-        if term not in uses_of:
+        if term not in keyword.uses:
             return later.get(term, 0) > COMMON_WORD
-        return int(np.count_nonzero(uses_of[term].fields & np.uint8(DEFINED))) > COMMON_NAME
+        return len(keyword.uses[term].files_with(DEFINED)) > COMMON_NAME
 
     return [name for name in query.names if not is_common(name)]
 

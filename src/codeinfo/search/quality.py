@@ -82,15 +82,12 @@ def share_words(query: Query, keyword: KeywordScores, best: Sequence[int], rows:
     known = sum(value for term, value in weight_of.items() if term in keyword.idf) / total
     if not best or not keyword.idf:
         return WordShares(known, 0.0, 0.0)
-    are_best = np.zeros(len(keyword.files), bool)
-    are_best[list(best)] = True
-    theirs = are_best.take(keyword.entry_file).nonzero()[0]
-    weights = np.array([weight_of.get(term, 0.0) for term in keyword.idf])[keyword.entry_term[theirs]]
-    in_names = (keyword.entry_fields[theirs] & np.uint8(NAMES)) > 0
-    covered, named = (
-        float(np.bincount(keyword.entry_file[theirs], values, 1).max()) for values in (weights, weights * in_names)
-    )
-    return WordShares(known, covered / total, named / total)
+    covered, named = np.zeros(len(keyword.files)), np.zeros(len(keyword.files))
+    for term, uses in keyword.uses.items():
+        if weight := weight_of.get(term, 0.0):
+            covered[uses.files] += weight
+            named[uses.files_with(NAMES)] += weight
+    return WordShares(known, float(covered[list(best)].max()) / total, float(named[list(best)].max()) / total)
 
 
 def assess(features: AnswerFeatures, query: Query) -> Quality:

@@ -110,8 +110,7 @@ def _rows_with_words(quotation: Quotation, query: Query, keyword: KeywordScores,
     needed = query.terms.keys() & words
     if not needed or not keyword.idf.keys() >= needed:
         return []
-    uses_of = dict(zip(keyword.idf, keyword.uses, strict=True))
-    having = _rows_of_all([uses_of[term].rows for term in needed])
+    having = _rows_of_all([keyword.uses[term].rows for term in needed])
     if len(having) > sum(MOST_READ.values()):  # common words, such as `code`, are no terms of the query
         having = _rows_of_all([having, *(posting.rows for posting in view.postings(sorted(words - needed)).values())])
     if len(having) > sum(MOST_READ.values()):
