@@ -40,7 +40,6 @@ from codeinfo.operations.code import Exploration, ReferenceReport
 from codeinfo.operations.documents import DocsSearchResponse, DocumentHit
 from codeinfo.operations.knowledge import MemoryList
 from codeinfo.operations.search import GrepResult, IndexResponse, StatusReport
-from codeinfo.search.focus import ABOVE_A_LINE, LineKind, line_kind
 from codeinfo.tokens import CHARS_PER_TOKEN, estimate_tokens
 
 Reply = dict[str, Any]
@@ -200,12 +199,16 @@ def _code_result(hit: Hit, place: int, snippets: bool | None) -> CodeResult:
 
 
 def _first_line(hit: Hit) -> str:
+    from codeinfo.search.focus import ABOVE_A_LINE, line_kind  # imported late: a server starts without numpy
+
     return next((line.strip() for line in hit.text.split("\n") if line_kind(line) not in ABOVE_A_LINE), "")
 
 
 def _snippet(hit: Hit, most: int) -> str:
     """Whole lines of the text, without the comments above what it is about if they leave no room for that, under the
     name of what they belong to unless they contain it."""
+    from codeinfo.search.focus import ABOVE_A_LINE, LineKind, line_kind
+
     text, named = hit.text, re.compile(rf"(?<!\w){re.escape(hit.symbol.rpartition('.')[2])}(?!\w)")
     if hit.symbol and len(text) > most:
         lines = text.split("\n")
