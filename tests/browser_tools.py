@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from model_server import ScriptedServer, Trouble
@@ -15,7 +16,7 @@ CHROMIUM = Path("/usr/bin/chromium")
 if not CHROMIUM.exists():
     pytest.skip("Chromium is not installed: `make test` installs it where it may", allow_module_level=True)
 
-from playwright.sync_api import Browser, Page, StorageState, expect, sync_playwright  # noqa: E402
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, expect, sync_playwright  # noqa: E402
 
 SERIOUS = ("serious", "critical")
 TIMEOUT_MS = 120_000
@@ -62,11 +63,17 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
+def new_context(browser: Browser, **options: Any) -> BrowserContext:
+    """Without this, pages wait for half a minute only."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(TIMEOUT_MS)
+    return context
+
+
 @pytest.fixture(scope="module")
 def entered(site: Site, browser: Browser) -> StorageState:
     """What a browser keeps that has opened the link."""
-    context = browser.new_context(base_url=site.address)
-    context.set_default_timeout(TIMEOUT_MS)
+    context = new_context(browser, base_url=site.address)
     page = context.new_page()
     page.goto(site.address.link())
     page.wait_for_url(f"{site.address}/")
@@ -78,8 +85,7 @@ def entered(site: Site, browser: Browser) -> StorageState:
 @pytest.fixture
 def page(site: Site, browser: Browser, entered: StorageState) -> Iterator[Page]:
     """A fresh tab that fails the test on any script error or policy violation."""
-    context = browser.new_context(base_url=site.address, storage_state=entered)
-    context.set_default_timeout(TIMEOUT_MS)
+    context = new_context(browser, base_url=site.address, storage_state=entered)
     made = context.new_page()
     problems: list[str] = []
     made.on("pageerror", lambda error: problems.append(str(error)))

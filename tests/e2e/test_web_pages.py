@@ -8,7 +8,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from browser_tools import Model, Site, check_accessible, search
+from browser_tools import Model, Site, check_accessible, new_context, search
 from browser_tools import browser as browser
 from browser_tools import entered as entered
 from browser_tools import page as page
@@ -201,7 +201,7 @@ def test_history_survives_a_reload_and_a_second_tab(page: Page) -> None:
 
 def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, browser: Browser) -> None:
     project = make_project(tmp_path / "bank")
-    page = browser.new_page()
+    page = new_context(browser).new_page()
     with Model(script) as model:
         options = ("--set", f"llm.base_url={model.url}", "--set", "llm.discover=false")
         with served(project, tmp_path / "home", *options) as address:
@@ -219,7 +219,7 @@ def test_tool_rows_are_there_after_the_server_was_restarted(tmp_path: Path, brow
             page.goto(f"{address}/ui/chat?{conversation}")
             again = rows_of(page)
             expect(page.locator(".call.failed")).to_contain_text("malformed entry")
-    page.close()
+    page.context.close()
     assert again == shown
     assert any("def transfer" in preview for preview in shown[1])
 

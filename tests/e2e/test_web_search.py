@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from browser_tools import Site, check_accessible, search
+from browser_tools import Site, check_accessible, new_context, search
 from browser_tools import browser as browser
 from browser_tools import entered as entered
 from browser_tools import page as page
@@ -367,7 +367,7 @@ def test_a_first_search_shows_how_far_indexing_is_and_then_its_results(tmp_path:
         (project / f"m{number}.py").write_text(
             "".join(f"def work_{number}_{one}(x):\n    return x\n" for one in range(40))
         )
-    page = browser.new_page()
+    page = new_context(browser).new_page()
     with served(project, tmp_path / "home", "--set", "llm.discover=false", "--set", "index.workers=1") as address:
         page.goto(address.link())
         page.wait_for_url(f"{address}/")
@@ -381,17 +381,17 @@ def test_a_first_search_shows_how_far_indexing_is_and_then_its_results(tmp_path:
         expect(card).to_have_count(0)
         expect(page.locator(".hit").first).to_contain_text("bank.py")
         assert page.locator(".notice", has_text="being built").count() == 0
-    page.close()
+    page.context.close()
 
 
 def test_an_editor_is_chosen_in_the_settings(tmp_path: Path, browser: Browser) -> None:
     project = make_project(tmp_path / "bank")
-    page = browser.new_page()
+    page = new_context(browser).new_page()
     option = "web.editor=myedit://open?at={path}#{line}"
     with served(project, tmp_path / "home", "--set", "llm.discover=false", "--set", option) as address:
         page.goto(address.link())
         page.wait_for_url(f"{address}/")
         opened(page, f"{address}/?q=transfer")
         link = page.locator("[data-editor]").first.get_attribute("href")
-    page.close()
+    page.context.close()
     assert re.fullmatch(rf"myedit://open\?at={re.escape(str(project))}/\w+\.py#\d+", str(link))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from browser_tools import TIMEOUT_MS, check_accessible
 from browser_tools import browser as browser
+from browser_tools import check_accessible, new_context
 from playwright.sync_api import Browser, Page, expect
 from postgres_tools import caller_of
 from team_server_tools import add_projects
@@ -38,8 +38,7 @@ def test_an_administrator_manages_the_team(
     admin = access.create_token(database, "root", "browser", access.SCOPES)
     plain = access.create_token(database, "ann", "laptop")
     with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
-        context = browser.new_context()
-        context.set_default_timeout(TIMEOUT_MS)
+        context = new_context(browser)
         page = context.new_page()
         problems: list[str] = []
         page.on("pageerror", lambda error: problems.append(str(error)))
@@ -95,7 +94,7 @@ def test_an_administrator_manages_the_team(
         check_accessible(page)
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("link", name="Sign in").wait_for()
-        other = browser.new_context().new_page()
+        other = new_context(browser).new_page()
         sign_in(other, address, plain, "/ui/map")
         assert other.get_by_role("link", name="Admin").count() == 0
         other.goto(f"{address}/")
@@ -114,8 +113,7 @@ def test_users_make_and_revoke_their_own_tokens(postgres: str, project: Path, tm
     others = caller_of(database, access.create_token(database, "bob"))
     assert others is not None
     with served(project, tmp_path / "home", CODEINFO_STORE_URL=postgres) as address:
-        context = browser.new_context()
-        context.set_default_timeout(TIMEOUT_MS)
+        context = new_context(browser)
         page = context.new_page()
         page.on("dialog", lambda dialog: dialog.accept())
         sign_in(page, address, first, "/ui/account")
