@@ -10,6 +10,7 @@ from patience import is_quick
 from codeinfo.index.syntax import query, query_text
 from codeinfo.languages import LANGUAGES, is_product, kind_of, language_of, language_of_text
 from codeinfo.languages.model import strict_json
+from codeinfo.languages.routes import requested_paths, served_paths
 from codeinfo.model import FileKind
 
 GRAMMARS = (
@@ -245,3 +246,10 @@ def test_a_page_is_read_in_linear_time_however_much_of_it_is_not_closed(name: st
     assert hide
     text = "{" + part * (120_000 // len(part))
     assert is_quick(lambda: hide(text), 2), "a quarter of a minute and more, where each part looks for its end"
+
+
+@pytest.mark.parametrize("piece", ["[", "(", "{", "<", "(a(b)", 'r.Get("/x", ', "prefix='/x', ", "scope '/x' "])
+def test_routes_are_read_in_linear_time_from_a_file_that_is_one_line(piece: str) -> None:
+    text = piece * (300_000 // len(piece))
+    assert is_quick(lambda: list(served_paths(text, "urls.py")), 5)
+    assert is_quick(lambda: list(requested_paths(f'"/{text}"')), 5), "minutes, where each bracket looks for its end"

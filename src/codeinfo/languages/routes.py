@@ -114,7 +114,7 @@ _BEFORE_CHARS, _HANDLER_CHARS = 40, 300  # before the word and behind the path
 _REQUEST = re.compile(r"(?i)(?:get|post|put|patch|delete|head|options|uri|request)\w*(?:<[\w<>., ]*>)?[( ]\s*[rf$@]*\Z")
 # What stands for any name: a parameter of a route, or what a test inserts.
 _VARYING = re.compile(
-    r"\((?:[^()]|\([^()]*\))*\)|<[^<>]*>|[#$]?\{[^{}]*\}|\[[^\]]*\]|:\w+|\*\w*|%\(\w+\)\w|%\w|\b\d+\b"
+    r"\((?:[^()]|\([^()]*\))*\)|<[^<>]*>|[#$]?\{[^{}]*\}|\[[^\[\]]*\]|:\w+|\*\w*|%\(\w+\)\w|%\w|\b\d+\b"
     r"|[\da-f]{8}-[\da-f-]{20,}"
 )
 _ANCHORS = re.compile(r"\A(?:[A-Z]+ )?(?:\^|\\A)?|\?\Z|[$]\Z|\\[zZ]\Z")
@@ -134,13 +134,20 @@ def served_paths(text: str, file: str) -> Iterator[Served]:
     """The paths that a file declares. `[controller]` of ASP.NET stands for its name."""
     controller = file.rpartition("/")[2].partition(".")[0].removesuffix("Controller")
     rows = [row for row in _DECLARING.finditer(text) if _declares_path(text, row)]
-    begins = [text.rfind("\n", 0, row.start()) + 1 for row in rows]
+    begins = [_line_start(text, row.start()) for row in rows]
     for row, begin, end in zip(rows, begins, [*begins[1:], len(text)], strict=False):
         if row["word"] == "prefix":  # an argument: what is served stands before it
-            begin = min(begin, text.rfind("(", 0, row.start()) + 1)
+            opened = text.rfind("(", max(row.start() - _HANDLER_CHARS, 0), row.start())
+            begin = min(begin, opened + 1) if opened >= 0 else begin
         around = text[begin : min(max(end, row.end()), row.end() + _HANDLER_CHARS)].partition("\n\n")[0]
         written = _ANCHORS.sub("", row["path"].replace("[controller]", controller))
         yield Served(_names_in(written), around, row["word"] in _STARTS or "include(" in around)
+
+
+def _line_start(text: str, at: int) -> int:
+    """Not far back in a file that is one line."""
+    earliest = max(at - _HANDLER_CHARS, 0)
+    return text.rfind("\n", earliest, at) + 1 or earliest
 
 
 def _declares_path(text: str, row: re.Match[str]) -> bool:
