@@ -428,6 +428,18 @@ def test_a_query_that_speaks_of_tests_need_not_want_them(text: str, wanted: bool
     assert (query.about_tests, query.wants_tests) == (True, wanted)
 
 
+@pytest.mark.parametrize("mark", ["'", "’"])
+def test_the_end_of_a_contraction_is_no_word(mark: str) -> None:
+    assert {"t", "s"}.isdisjoint(read_query(f"couldn{mark}t resolve the user{mark}s module").terms)
+    assert "t" in read_query("the type parameter T of 't'").terms
+
+
+def test_a_short_message_that_begins_with_a_contraction_is_looked_for_verbatim() -> None:
+    assert [quoted.text for quoted in read_query("couldn't resolve module/action").quotations] == [
+        "couldn't resolve module/action"
+    ]
+
+
 HOSTILE = (
     "a",
     "a-",

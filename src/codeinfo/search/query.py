@@ -177,9 +177,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
     paths = _paths(text)
     prose = _drop_boilerplate(text)
     bare = _is_bare_name(prose)
-    tokens, title = (
-        _TOKEN.findall(some if bare else _ACRONYM.sub(r"\1", some)) for some in (prose, _first_line(prose))
-    )
+    tokens, title = (_TOKEN.findall(some if bare else _plain_words(some)) for some in (prose, _first_line(prose)))
     stop = frozenset() if bare or all(token.lower() in STOP_WORDS for token in tokens) else STOP_WORDS
     scope = _scope(_first_line(prose))
     opening = _first_line(prose)[:MOST_ASKED_CHARS]
@@ -251,6 +249,14 @@ def _drop_boilerplate(text: str) -> str:
         return text
     prose = re.sub(_TEMPLATE_LINE, "", _ADDRESS.sub(" ", _COMMENT.sub(" ", text)))
     return prose if prose.strip() else text
+
+
+_CONTRACTION = re.compile(r"(?<=[a-z])['’](?:t|s|re|ve|ll|d|m)(?!\w)", re.IGNORECASE)
+
+
+def _plain_words(text: str) -> str:
+    """Without what is no word: the end of "couldn't", whose rest is a stop word, and of "user's"."""
+    return _CONTRACTION.sub("", _ACRONYM.sub(r"\1", text))
 
 
 def _first_line(text: str) -> str:
@@ -345,9 +351,9 @@ def _classify(text: str, tokens: Sequence[str], bare: bool) -> Intent:
 _QUOTED_PART = re.compile(r"(?<!\w)(?:\"([^\"]+)\"|`([^`]+)`|'([^\"'`]+)')(?!\w)")
 # What a program says, and hardly the name of a topic.
 _MESSAGE_WORDS = frozenset(
-    "already can't cannot could denied don't exceeded exists expected expired fail failed forbidden found illegal "
-    "incorrect invalid is isn't lost malformed mismatch missing must no not only refused required too unable "
-    "unexpected unknown unsupported wrong".split()
+    "already can't cannot could couldn't denied didn't doesn't don't exceeded exists expected expired fail failed "
+    "forbidden found illegal incorrect invalid is isn't lost malformed mismatch missing must no not only refused "
+    "required too unable unexpected unknown unsupported wasn't won't wrong".split()
 )
 _LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]*\w)\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
