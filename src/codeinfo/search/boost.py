@@ -39,7 +39,7 @@ DEEPEST = 4  # folders below a package; deeper files are no worse
 REPEATED_NAMES = 0.5  # of a folder's names of code that its parent has too: then it is an older or another edition
 LEAST_REPEATED = 3  # files
 _PACKAGE_FILE = re.compile(r"(?:__init__\.py|index\.\w+|mod\.rs)\Z")  # every package has one
-LANGUAGE_FOLDERS = 0.1  # of the folders beside a translation are languages too; beside `tr` of coreutils fewer
+LANGUAGE_FOLDERS = 0.1  # least share of the folders beside a translation: coreutils has a command `tr` among 100
 
 # The matching group is the word that says so; the rest of a file's name is its subject.
 _SECONDARY = re.compile(
