@@ -863,6 +863,18 @@ def test_a_report_may_list_a_file_twice_and_a_question_may_not(tmp_path: Path) -
         assert found.count("retry.py") == most, (settings, query)
 
 
+def test_a_report_shows_a_function_before_the_head_of_its_class(tmp_path: Path) -> None:
+    fields = "\n".join(
+        f"    policy_{n} = 'never retry a failed request forever on a connection of the pool'" for n in range(14)
+    )
+    body = "\n".join(f"        self.pool.retry_failed(policy, connection, request, forever={n})" for n in range(20))
+    text = f"class Retry:\n{fields}\n\n    def give_up(self, request):\n{body}\n"
+    root = write(tmp_path / "project", {"retry.py": text, "other.py": "def other():\n    return 1\n"})
+    with Engine(Config.load({}, root)) as engine:
+        hits = searcher(engine, root)(REPORT).hits
+    assert [hit.symbol for hit in hits] == ["Retry.give_up", "Retry"]
+
+
 def test_a_member_is_shown_where_it_is_defined(tmp_path: Path) -> None:
     """Not its class, which says the name of the owner most often, nor another class that has a member of this name."""
     about = "\n".join(f"    # A Session keeps cookies and sends with them, Session {number}." for number in range(60))

@@ -16,7 +16,17 @@ from numpy.typing import NDArray
 
 from codeinfo.cache import Cache
 from codeinfo.languages.model import is_inline_test, may_have_inline_tests
-from codeinfo.model import Distance, Dropped, FileKind, Hit, Intent, SearchResult, Signal, plain_headings
+from codeinfo.model import (
+    Distance,
+    Dropped,
+    FileKind,
+    Hit,
+    Intent,
+    SearchResult,
+    Signal,
+    plain_headings,
+    symbol_kind,
+)
 from codeinfo.ports import ChunkRow, Embedder, Extent, Posting, Snapshot, StoredSymbol, WordEmbedder, is_word_embedder
 from codeinfo.search import boost, channels
 from codeinfo.search.boost import Layout
@@ -684,6 +694,8 @@ def _candidates(
         for (item, chunks), scored in zip(chosen, rows, strict=True):
             if query.shape is Shape.QUESTION and not query.about_types:
                 _put_answers_first(chunks, scored, view, item.file, finder)
+            elif query.shape is Shape.REPORT:
+                _put_functions_first(chunks, scored)
             if past_tests:
                 chunks.sort(key=lambda entry: is_inline_test(entry[0].language, entry[0].symbol))
             del chunks[len(chunks) if most is None else most :]
@@ -708,6 +720,15 @@ def _put_answers_first(
         return score + IN_FUNCTION * share * min(float(view.row_length[row]) / SHORT_ROW, 1)
 
     chunks[:] = [chunks[place] for place in sorted(range(len(chunks)), key=worth, reverse=True)]
+
+
+def _put_functions_first(chunks: list[ScoredChunk], scored: Sequence[tuple[int, float]]) -> None:
+    """A fault is in what a function does, more often than in the head of a class with the same words."""
+    worth = {
+        chunk.chunk_id: score + IN_FUNCTION * symbol_kind(chunk.kind).is_callable
+        for (chunk, _), (_, score) in zip(chunks, scored, strict=True)
+    }
+    chunks.sort(key=lambda entry: worth[entry[0].chunk_id], reverse=True)
 
 
 def _heads_of_project_files(query: Query, view: Snapshot, files: Sequence[int]) -> list[int]:
