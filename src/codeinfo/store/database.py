@@ -449,11 +449,11 @@ Block = tuple[int, int, int, bytes]  # a row of `chunks`
 
 def chunk_blocks(file_id: int, path: str, chunks: Sequence[Chunk]) -> Iterator[Block]:
     for first in range(0, len(chunks), CHUNKS_PER_BLOCK):
-        some = chunks[first : first + CHUNKS_PER_BLOCK]
-        data = zlib.compress(msgpack.encode(list(map(astuple, some))), _FASTEST)
-        lines = min(c.start_line for c in some), max(c.end_line for c in some)
-        block = chunk_id(file_id, first)
-        yield (block, *lines, _block_checksum(path, block, *lines, data) + data)
+        block = chunks[first : first + CHUNKS_PER_BLOCK]
+        data = zlib.compress(msgpack.encode(list(map(astuple, block))), _FASTEST)
+        lines = min(chunk.start_line for chunk in block), max(chunk.end_line for chunk in block)
+        block_id = chunk_id(file_id, first)
+        yield (block_id, *lines, _block_checksum(path, block_id, *lines, data) + data)
 
 
 def read_block(path: str, block: Block) -> list[ChunkFields]:
@@ -512,8 +512,8 @@ def definition_from_row(*row: Any) -> Definition:
 
 
 def import_rows(imports: tuple[Import, ...]) -> Iterator[Row]:
-    for ordinal, i in enumerate(imports):
-        yield (ordinal, i.module, i.line, _JOIN.join(i.names), i.alias, int(i.reexport))
+    for ordinal, item in enumerate(imports):
+        yield (ordinal, item.module, item.line, _JOIN.join(item.names), item.alias, int(item.reexport))
 
 
 def import_from_row(module: str, line: int, names: str, alias: str, reexport: int) -> Import:

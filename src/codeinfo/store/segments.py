@@ -223,10 +223,10 @@ def merge_postings(
     most lists are so short that encoding them one by one would take longer."""
     import heapq
 
-    streams = [_number(at, source) for at, source in enumerate(sources)]
+    streams = [_number_lists(at, source) for at, source in enumerate(sources)]
     by_term = itertools.groupby(heapq.merge(*streams), key=itemgetter(0))
-    while some := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
-        lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, parts in some for term, at, data in parts]
+    while batch := list(itertools.islice(((term, list(lists)) for term, lists in by_term), _MERGED_AT_ONCE)):
+        lists = [PostingList(term, data, row_maps[at], offsets[at]) for _, parts in batch for term, at, data in parts]
         whole, ends = decode_lists(lists)
         alive, bounds = list[str](), [0]
         for term, end in {stored.term: end for stored, end in zip(lists, ends, strict=True)}.items():  # its last
@@ -237,7 +237,7 @@ def merge_postings(
             yield from zip(alive, encode_lists(whole, bounds), strict=True)
 
 
-def _number(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
+def _number_lists(at: int, source: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, int, bytes]]:
     for term, data in source:
         yield term, at, data
 

@@ -147,9 +147,9 @@ class SqliteSnapshot:
 
     def within(self, db: apsw.Connection) -> SqliteSnapshot:
         """The same generation in another transaction."""
-        other = copy(self)
-        other._db = db
-        return other
+        snapshot = copy(self)
+        snapshot._db = db
+        return snapshot
 
     def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         if key not in self._derived:
@@ -183,36 +183,38 @@ class SqliteSnapshot:
     def cosines(
         self, query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
     ) -> NDArray[np.float32] | None:
-        segments = self.segments
         if not self._has_vectors():
             return None
-        if rows is not None:
-            result = np.empty(len(rows), np.float32)
-            for places, vectors, stored in self._locate_rows(rows):
-                products = np.empty(len(stored), np.float32)
-                for start in range(0, len(stored), _ROWS_AT_ONCE):
-                    some = slice(start, start + _ROWS_AT_ONCE)
-                    _multiply(vectors.take(stored[some]), query, products[some])
-                result[places] = products
-            self._check_products(result, query, rows)
-            return result
+        products = self._multiply_all(query) if rows is None else self._multiply_rows(query, rows)
+        self._check_products(products, query, rows)
+        return products
+
+    def _multiply_all(self, query: NDArray[np.float32]) -> NDArray[np.float32]:
         result = np.empty(len(self.row_file), np.float32)
-        for segment in segments:
+        for segment in self.segments:
             if segment.vectors is None:
                 continue
-            part = result[segment.first_row : segment.first_row + segment.live_rows]
+            live = result[segment.first_row : segment.first_row + segment.live_rows]
             if segment.row_map is None:
-                _multiply(segment.vectors.all(), query, part)
+                _multiply(segment.vectors.all(), query, live)
             else:
-                every = np.empty(segment.vectors.shape[0], np.float32)
-                _multiply(segment.vectors.all(), query, every)
-                part[:] = every[segment.row_map >= 0]
-        self._check_products(result, query)
+                products = np.empty(segment.vectors.shape[0], np.float32)
+                _multiply(segment.vectors.all(), query, products)
+                live[:] = products[segment.row_map >= 0]
+        return result
+
+    def _multiply_rows(self, query: NDArray[np.float32], rows: NDArray[np.integer]) -> NDArray[np.float32]:
+        result = np.empty(len(rows), np.float32)
+        for places, vectors, stored in self._locate_rows(rows):
+            products = np.empty(len(stored), np.float32)
+            for start in range(0, len(stored), _ROWS_AT_ONCE):
+                part = slice(start, start + _ROWS_AT_ONCE)
+                _multiply(vectors.take(stored[part]), query, products[part])
+            result[places] = products
         return result
 
     def _has_vectors(self) -> bool:
-        segments = self.segments
-        return bool(segments) and all(segment.vectors is not None for segment in segments if segment.live_rows)
+        return bool(self.segments) and all(s.vectors is not None for s in self.segments if s.live_rows)
 
     def differing_signs(self, query: NDArray[np.float32]) -> NDArray[np.uint16] | None:
         if not self._has_vectors():
@@ -234,7 +236,7 @@ class SqliteSnapshot:
         return self.once("signs", lambda: _signs_of(self.segments))
 
     def _check_products(
-        self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None = None
+        self, products: NDArray[np.float32], query: NDArray[np.float32], rows: NDArray[np.integer] | None
     ) -> None:
         """One NaN in a vector file would otherwise spread to every score and leave an empty result."""
         length = float(np.linalg.norm(query))
@@ -359,9 +361,9 @@ def _multiply(vectors: NDArray[np.int8], query: NDArray[np.float32], result: NDA
     """Every row with the query, some rows at a time: the converted values stay in the processor's cache."""
     buffer = np.empty((min(len(vectors), _ROWS_AT_ONCE), len(query)), np.float32)
     for start in range(0, len(vectors), _ROWS_AT_ONCE):
-        some, numbers = slice(start, start + _ROWS_AT_ONCE), buffer[: len(vectors) - start]
-        np.copyto(numbers, numbers_of(vectors[some]))
-        np.dot(numbers, query, result[some])
+        part, numbers = slice(start, start + _ROWS_AT_ONCE), buffer[: len(vectors) - start]
+        np.copyto(numbers, numbers_of(vectors[part]))
+        np.dot(numbers, query, result[part])
     with np.errstate(invalid="ignore", over="ignore"):  # of a damaged scale: see `_check_products`
         result *= scales_of(vectors)
 

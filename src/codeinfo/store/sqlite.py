@@ -24,7 +24,7 @@ import apsw
 from msgspec import Struct
 
 from codeinfo.errors import OutOfSpace
-from codeinfo.files import open_regular, private_folder, read_private, try_lock, write_private
+from codeinfo.files import is_at, open_regular, private_folder, read_private, try_lock, write_private
 from codeinfo.languages import LANGUAGES
 from codeinfo.model import Chunk, Definition, FileKind, Import, IndexedFile, ManifestRow, Skip, SourceFile, source_file
 from codeinfo.ports import (
@@ -403,8 +403,8 @@ class Hold:
         self._handle = -1
         try:
             self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            locked = try_lock(self._handle, folder, shared=True)  # removing a build locks it first
-            if not locked or not os.path.samestat(os.fstat(self._handle), os.stat(folder)):
+            # Removing a build locks it first.
+            if not (try_lock(self._handle, folder, shared=True) and is_at(folder, self._handle)):
                 raise database.Replaced(folder)
         except FileNotFoundError:
             raise database.Replaced(folder) from None

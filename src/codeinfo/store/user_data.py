@@ -123,10 +123,9 @@ class UserFile(UserData):
         with ExitStack() as stack:
             try:
                 stack.enter_context(locked(handle, path, patience_s))
+                is_held = True
             except Busy:
                 is_held = False
-            else:
-                is_held = True
             yield is_held
 
     def is_locked(self, name: str) -> bool:
@@ -544,9 +543,7 @@ class ConversationStore(UserStore):
         values = [pattern for pattern in patterns for _ in range(2)]
         with self._data.reading() as db:
             conversations = [_read_conversation(db, row) for row in db.execute(query, *values, request.limit)]
-        excerpts = (
-            excerpt_around(words, conversation.title, self.turns(conversation.id)) for conversation in conversations
-        )
+        excerpts = (excerpt_around(words, found.title, self.turns(found.id)) for found in conversations)
         return ops.ConversationMatches(request.text, tuple(map(ops.ConversationMatch, conversations, excerpts)))
 
     def archive(self, request: ops.ConversationIdsRequest) -> ops.ConversationsChanged:
@@ -637,8 +634,9 @@ def encode_bounded(details: object) -> str:
     text = _json(details) or "[]"
     if len(text) > MOST_DETAIL_CHARS:
         entries = json.loads(text)
-        for item in (item for entry in entries for item in entry.get("items", ())):
-            item["preview"] = ""
+        for entry in entries:
+            for item in entry.get("items", ()):
+                item["preview"] = ""
         text = json.dumps(entries, ensure_ascii=False)
     return text if len(text) <= MOST_DETAIL_CHARS else "[]"
 
@@ -650,7 +648,7 @@ def turn_of(row: tuple[Any, ...]) -> ops.Turn:
     searches, odd_searches = _read(rounds, ops.Round)
     calls, odd_calls = _read(tool_calls, ops.ToolUse)
     odd = odd_calls + odd_searches
-    unread = (ops.ToolUse("unknown", str(each)[:_SHOWN_CHARS], MALFORMED, failed=True) for each in odd)
+    unread = (ops.ToolUse("unknown", str(entry)[:_SHOWN_CHARS], MALFORMED, failed=True) for entry in odd)
     details: dict[str, Any] = {
         "tool_calls": (*calls, *unread),
         "citations": _read(citations, ops.Citation)[0],
