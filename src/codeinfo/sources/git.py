@@ -156,8 +156,8 @@ def blob_number(blob: str | bytes) -> int:
 
 
 def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
-    """The blob numbers of files in a work tree, with size and mtime as of git's last check. None if a filter may
-    give one blob several contents of one size; git's own filters do not."""
+    """The blob numbers of files in a work tree, with size and mtime as of git's last check. Empty if a configured
+    filter may give one blob several contents of one size; git's own filters do not."""
     # The repository does not decide which filters exist: attributes only name configured ones.
     filters = _read_config(root, "--name-only", "--get-regexp", r"^filter\.").split()
     if any(not name.startswith("filter.lfs.") for name in filters):
@@ -562,12 +562,12 @@ def login_of(url: str) -> str:
 def fetch_mirror(folder: Path, remote: Remote, lock: int) -> None:
     """Fetch all branches and tags of a repository into a bare one, created if needed. The caller holds `lock`, an
     open file: git inherits it, so that the lock of a killed process lasts as long as its git."""
-    ask = partial(_git, folder, _REMOTE_TRANSPORTS, remote.settings, variables=remote.variables, keep_open=(lock,))
+    git = partial(_git, folder, _REMOTE_TRANSPORTS, remote.settings, variables=remote.variables, keep_open=(lock,))
     for left in (*folder.glob("*.lock"), *folder.glob("refs/**/*.lock"), *folder.glob("objects/pack/tmp_*")):
         left.unlink(missing_ok=True)  # left by a killed git
     if not (folder / "HEAD").exists():
-        ask("init", "--bare", "--quiet", "--template=", ".")
-    ask("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.address, *_MIRRORED)
+        git("init", "--bare", "--quiet", "--template=", ".")
+    git("fetch", "--quiet", "--prune", "--no-tags", "--no-recurse-submodules", "--", remote.address, *_MIRRORED)
 
 
 def remote_head(remote: Remote) -> str:

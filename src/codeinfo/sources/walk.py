@@ -346,7 +346,7 @@ def _by_content(root: str, file: SourceFile, match: Match | None, by_git: bool) 
 
 
 def _why_not_listed(root: str, path: str, listing: Listing, filters: FileFilter) -> Decision:
-    if path == "." or any(other.startswith(f"{path}/") and other != f"{path}/" for other in listing.paths):
+    if path == "." or any(listed.startswith(f"{path}/") and listed != f"{path}/" for listed in listing.paths):
         return _why_folder(path, filters)
     if not os.path.lexists(f"{root}/{path}"):
         return Decision(False, "missing", "there is no such file", _BUILT_IN)
