@@ -311,7 +311,8 @@ def read_manifest(text: str) -> Manifest:
     check_globs(globs or (), "the manifest is not valid")
     if files and len(files) > MAX_FILES:
         raise _bad(f'"files" must be a list of at most {MAX_FILES:,}')
-    listed = tuple(_package_file(_ListedFile(one) if isinstance(one, str) else one, base_url) for one in files or ())
+    entries = (_ListedFile(entry) if isinstance(entry, str) else entry for entry in files or ())
+    listed = tuple(_package_file(entry, base_url) for entry in entries)
     if len({file.path for file in listed}) != len(listed):
         raise _bad("a path is listed twice")
     return Manifest(written.name, written.version, written.description, base_url, globs or (), listed)
@@ -364,8 +365,8 @@ def edges(links: Mapping[str, Iterable[Import]]) -> set[tuple[str, str]]:
         bases = (posixpath.normpath(posixpath.join(base, written.lstrip("/"))) for base in (folder, ""))
         return next((path for base in bases for ending in _IMPLIED if (path := base + ending) in links), None)
 
-    pages = ((path, target_of(path, link)) for path, written in links.items() for link in written)
-    return {(path, target) for path, target in pages if target is not None and target != path}
+    targets = ((path, target_of(path, link)) for path, written in links.items() for link in written)
+    return {(path, target) for path, target in targets if target is not None and target != path}
 
 
 def _name_key(path: str) -> str:

@@ -65,15 +65,15 @@ class OpenAIChat:
         format, and finally none: the caller validates the reply."""
         payload = self._payload(messages, tools, max_tokens)
         if schema is not None:
-            ways = (way for way in _formats(schema) if way["type"] not in self._refused)
-            if way := next(ways, None):
-                payload["response_format"] = way
+            formats = (wanted for wanted in _formats(schema) if wanted["type"] not in self._refused)
+            if response_format := next(formats, None):
+                payload["response_format"] = response_format
         return ChatStream(self._endpoint, self._target, payload, self._refused)
 
     def _payload(self, messages: Messages, tools: Tools, max_tokens: int | None) -> Json:
         payload: Json = {
             "model": self._endpoint.model,
-            "messages": [_message(message) for message in messages],
+            "messages": list(map(_message, messages)),
             "stream": True,
             "stream_options": {"include_usage": True},
         }
@@ -179,15 +179,15 @@ def _formats(schema: Schema) -> tuple[Json, ...]:
 
 
 def _message(message: Message) -> Json:
-    out: Json = {"role": message.role, "content": message.content}
+    sent: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
-        out["tool_calls"] = [
+        sent["tool_calls"] = [
             {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
             for call in message.tool_calls
         ]
     if message.tool_call_id:
-        out["tool_call_id"] = message.tool_call_id
-    return out
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
 
 
 # --- replies ---------------------------------------------------------------------------------------------------------
