@@ -512,7 +512,7 @@ class Commands(click.Group):
         for heading, names in sections(self.list_commands(ctx)):
             commands = [(name, self.get_command(ctx, name)) for name in names]
             with formatter.section(heading):
-                formatter.write_dl([(name.ljust(width), one.get_short_help_str(200)) for name, one in commands if one])
+                formatter.write_dl([(name.ljust(width), cmd.get_short_help_str(200)) for name, cmd in commands if cmd])
         return None
 
     def _command(self, rest: str) -> click.Command:
@@ -778,7 +778,7 @@ def _explain_usage(error: click.UsageError, argv: Sequence[str]) -> UsageError:
         if not isinstance(context.command, click.Group):
             hint = f"{' '.join(context.get_usage().split())}; see `{context.command_path} --help`"
         if isinstance(error, click.NoSuchOption):
-            arguments = {str(one.name).rstrip("s") for one in context.command.params if isinstance(one, click.Argument)}
+            arguments = {str(arg.name).rstrip("s") for arg in context.command.params if isinstance(arg, click.Argument)}
             if meant := _behind_command(error, context, argv):
                 what, hint = f"{error.option_name} belongs behind the command", f"Try `{meant}`"
             elif error.option_name.strip("-").rstrip("s") in arguments:

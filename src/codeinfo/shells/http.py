@@ -116,7 +116,7 @@ class _BoundedProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if not self.is_asking:  # uvicorn limits how long a connection may rest
+        if not self.awaits_head:  # uvicorn limits how long a connection may rest
             self._limit_wait()
 
     def pause_writing(self) -> None:
@@ -133,7 +133,7 @@ class _BoundedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     @property
-    def is_asking(self) -> bool:
+    def awaits_head(self) -> bool:
         """Nothing, or only part of a request's head, has arrived."""
         return self.conn.their_state is h11.IDLE
 
@@ -144,7 +144,7 @@ class _BoundedProtocol(H11Protocol):
             return
         self._awaited = awaited
         _cancel(self._late)
-        if self.is_asking:
+        if self.awaits_head:
             self._late = self.loop.call_later(HEADER_SECONDS, self._give_up, _TOO_LATE)
         elif self.conn.their_state is h11.SEND_BODY:
             self._late = self.loop.call_later(LAST_BODY_SECONDS, self._give_up)
@@ -155,9 +155,10 @@ class _BoundedProtocol(H11Protocol):
             self.transport.close()
 
     def _make_room(self) -> None:
-        others = [one for one in cast(set[Any], self.connections) if one is not self and one.is_asking]
-        waiting = [one for one in others if not one.transport.is_closing()]
-        oldest = min(waiting, key=lambda one: one.opened, default=self)
+        """Close the connection that has waited longest for a request; this one if none does."""
+        others = [other for other in cast(set[Any], self.connections) if other is not self and other.awaits_head]
+        waiting = [other for other in others if not other.transport.is_closing()]
+        oldest = min(waiting, key=lambda connection: connection.opened, default=self)
         oldest._give_up(_FULL)
 
 
@@ -170,12 +171,12 @@ class Traffic:
     """ASGI middleware around everything: counts and logs requests, answers those that a shutdown cancels, and serves
     `/ready` (in a team `/health` too), which need no token and reveal nothing else."""
 
-    def __init__(self, app: auth.App, problem: processes.Problem, *, health: bool, log_requests: bool) -> None:
+    def __init__(self, app: auth.App, find_problem: processes.Problem, *, health: bool, log_requests: bool) -> None:
         self._app = app
-        self._problem = problem
+        self._find_problem = find_problem
         self._probes = ("/ready", "/health") if health else ("/ready",)
         self._log_requests = log_requests
-        self._looked, self._seen = -_FRESH_S, ""
+        self._checked_at, self._last_problem = -_FRESH_S, ""
         self.draining = False
         self.ending = False
         self.running = 0
@@ -218,9 +219,9 @@ class Traffic:
         """Why no requests should be sent here; "" if there is no reason."""
         if self.draining:
             return processes.ENDING
-        if time.monotonic() - self._looked > _FRESH_S:
-            self._seen, self._looked = self._problem(), time.monotonic()
-        return self._seen
+        if time.monotonic() - self._checked_at > _FRESH_S:
+            self._last_problem, self._checked_at = self._find_problem(), time.monotonic()
+        return self._last_problem
 
 
 class Server(uvicorn.Server):
@@ -265,7 +266,7 @@ class Server(uvicorn.Server):
     def _expects_requests(self) -> bool:
         """Whether a connection was opened whose first request has not arrived: its client may be slow."""
         connections = cast(set[Any], self.server_state.connections)
-        return any(one.cycle is None and not one.transport.is_closing() for one in connections)
+        return any(connection.cycle is None and not connection.transport.is_closing() for connection in connections)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """uvicorn closes every connection without a request in progress, even one that was just opened."""

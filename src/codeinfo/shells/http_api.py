@@ -407,7 +407,7 @@ def _status(state: State, values: Values, call: Call) -> Any:
 
 
 @_ingest("GET", "/ingest/status/{run_id}", "One run.", result=IngestRun)
-def _one_run(state: State, values: Values, call: Call) -> Any:
+def _show_run(state: State, values: Values, call: Call) -> Any:
     return state.ingest.run(values["run_id"])
 
 

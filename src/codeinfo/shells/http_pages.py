@@ -57,10 +57,9 @@ def _search_frame(visit: Visit) -> str:
     query = visit.query
     root = visit.root if query else visit.field("project")
     if query:
-        _search_request(visit, query, root)  # refuses unknown filters and modes here
-        _exact_request(visit, query, root)
+        _exact_request(visit, _search_request(visit, query, root))  # refuses unknown filters and modes here
     projects = visit.projects.known()
-    newest = sorted(projects, key=lambda one: one.indexedAt, reverse=True)
+    newest = sorted(projects, key=lambda project: project.indexedAt, reverse=True)
     return visit.render(
         "search.html",
         projects=projects,
@@ -68,7 +67,7 @@ def _search_frame(visit: Visit) -> str:
         project=root or visit.projects.root_to_show(""),
         query=query,
         asked=visit.given,
-        intents=[one.value for one in Intent],
+        intents=[intent.value for intent in Intent],
         purposes=PURPOSES,
     )
 
@@ -82,21 +81,21 @@ def _search_results(visit: Visit) -> str:
     start, end = _number(visit.field("from"), 0), _number(visit.field("n"), SHOWN)
     run = _ensure_indexing(visit.state, root)
     values: dict[str, Any] = {"query": query, "asked": visit.given, "root": root, "run": run, "result": None}
-    exact = _exact_request(visit, query, root)
+    exact = _exact_request(visit, request)
     if run is None and exact is not None:
         template = "more_matches.html" if start else "matches.html"
         return visit.render(template, **values, **_matches(visit, exact, start, end))
     if run is None or visit.engine.indexes.of(root).live_store() is not None:
-        every = visit.engine.search(replace(request, refresh=run is None), visit.call.progress)
-        enriched = visit.engine.knowledge.enrich(request, replace(every, hits=every.hits[start:end]))
+        found = visit.engine.search(replace(request, refresh=run is None), visit.call.progress)
+        enriched = visit.engine.knowledge.enrich(request, replace(found, hits=found.hits[start:end]))
         notes = [(getattr(note, "code", ""), note) for note in enriched.notes]
         shown_elsewhere = (NO_TRENDS, INDEXING) if run is not None else (NO_TRENDS,)  # by a link, by the progress card
         values |= {
             "result": replace(enriched, notes=tuple(note for code, note in notes if code not in shown_elsewhere)),
             "has_trends": NO_TRENDS not in dict(notes),
-            "facets": facets_of(every.hits, visit.given),
-            "total": len(every.hits),
-            "is_all": len(every.hits) < FOUND,
+            "facets": facets_of(found.hits, visit.given),
+            "total": len(found.hits),
+            "is_all": len(found.hits) < FOUND,
             "end": end,
             "step": SHOWN,
         }
@@ -116,9 +115,9 @@ def _matches(visit: Visit, request: GrepRequest, start: int, end: int) -> dict[s
     }
 
 
-def _exact_request(visit: Visit, query: str, root: str) -> GrepRequest | None:
+def _exact_request(visit: Visit, request: SearchRequest) -> GrepRequest | None:
     """An exact search, by the toggle or by quotes or slashes around the query; None for a ranked one."""
-    mode = visit.field("mode")
+    query, mode = request.query, visit.field("mode")
     if mode not in ("", *MODES):
         raise UsageError(f"there is no mode {mode}", f"One of: {', '.join(MODES)}")
     if not mode and (quoted := strip_quotes(query)):
@@ -127,7 +126,7 @@ def _exact_request(visit: Visit, query: str, root: str) -> GrepRequest | None:
         return None
     word, any_case = visit.field("word") == "1", visit.field("anycase") == "1"
     exactly = {"pattern": query, "regex": mode == "regex", "word": word, "ignore_case": any_case}
-    return fill(GrepRequest, _search_request(visit, query, root), limit=MATCHED_LINES, **exactly)
+    return fill(GrepRequest, request, limit=MATCHED_LINES, **exactly)
 
 
 def _number(text: str, default: int) -> int:
@@ -159,19 +158,20 @@ def _search_request(visit: Visit, query: str, root: str) -> SearchRequest:
 def _ensure_indexing(state: State, root: str) -> IngestRun | None:
     """The run that first indexes a project, started by the first page that needs it; None once it is indexed. A run
     that failed or was cancelled is shown, and restarted only by a click."""
-    states = {project.root: project.state for project in state.projects.known()}
-    if states.get(root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
+    if _index_state(state, root) in ("ready", "damaged"):  # a damaged index is rebuilt by the next search
         return None
     if request_user() is not None:  # a team's workers index it
         raise NotFound(f"{shown_root(root)} is not indexed yet", "Look again when the workers are done with it")
     status = state.ingest.status()
-    runs = [run for run in (*status.waiting, *status.finished) if run.root == root]
-    latest = runs[0] if runs else None
+    latest = next((run for run in (*status.waiting, *status.finished) if run.root == root), None)
     if latest is not None and latest.state == "done":
         state.projects.forget()
-        states = {project.root: project.state for project in state.projects.known()}
-        return None if states.get(root) == "ready" else state.ingest.add(root)
+        return None if _index_state(state, root) == "ready" else state.ingest.add(root)
     return latest or state.ingest.add(root)
+
+
+def _index_state(state: State, root: str) -> str:
+    return next((project.state for project in state.projects.known() if project.root == root), "")
 
 
 def _progress(visit: Visit) -> str:
@@ -361,10 +361,10 @@ def _projects_frame(visit: Visit) -> str:
 def _projects(visit: Visit) -> str:
     visit.projects.forget()
     sizes = {}
-    for one in visit.projects.known():
-        if one.state in ("ready", "building"):
+    for project in visit.projects.known():
+        if project.state in ("ready", "building"):
             with suppress(CodeInfoError):
-                (sizes[one.root],) = visit.engine.status(StatusRequest((one.root,))).indexes
+                (sizes[project.root],) = visit.engine.status(StatusRequest((project.root,))).indexes
     return _project_list(visit, "project_list.html", sizes=sizes)
 
 
@@ -406,18 +406,21 @@ def _cancel(visit: Visit) -> str:
 # --- map, patterns, memories ---------------------------------------------------------------------------------------
 
 
-def _project_frame(template: str, visit: Visit) -> str:
-    """The page around the details of one project, which load after it."""
-    projects = visit.projects.known()
-    root = visit.projects.root_to_show(visit.field("project")) if projects else ""
-    return visit.render(template, projects=projects, project=root)
+def _project_route(name: str, look: Callable[[Visit, str], dict[str, Any]], team: str = "") -> http_api.TeamRoute:
+    """The page about one project, whose details load after it; `look` finds the values of their template."""
 
+    def frame(visit: Visit) -> str:
+        projects = visit.projects.known()
+        root = visit.projects.root_to_show(visit.field("project")) if projects else ""
+        return visit.render(f"{name}.html", projects=projects, project=root)
 
-def _project_page(template: str, look: Callable[[Visit, str], dict[str, Any]], visit: Visit) -> str:
-    root = visit.root
-    if _ensure_indexing(visit.state, root) is not None:
-        return _progress(visit)
-    return visit.render(template, project=root, **look(visit, root))
+    def content(visit: Visit) -> str:
+        root = visit.root
+        if _ensure_indexing(visit.state, root) is not None:
+            return _progress(visit)
+        return visit.render(f"{name}_content.html", project=root, **look(visit, root))
+
+    return page("GET", f"/ui/{name}", content, frame, team)
 
 
 def _map(visit: Visit, root: str) -> dict[str, Any]:
@@ -429,12 +432,12 @@ def _map(visit: Visit, root: str) -> dict[str, Any]:
 
 
 def _area(visit: Visit) -> str:
-    root, area = visit.root, visit.field("area")
-    code_map = visit.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=area, refresh=False))
-    shown = next((other for other in code_map.areas if other.name == area), None)
+    root, name = visit.root, visit.field("area")
+    code_map = visit.engine.code.map(code_requests.MapRequest(root, limit=MAP_AREAS, area=name, refresh=False))
+    shown = next((area for area in code_map.areas if area.name == name), None)
     if shown is None:
-        raise NotFound(f"there is no area {area!r}", "Open the map again")
-    users = {other.name: other.needs[area] for other in code_map.areas if area in other.needs and other.name != area}
+        raise NotFound(f"there is no area {name!r}", "Open the map again")
+    users = {area.name: area.needs[name] for area in code_map.areas if name in area.needs and area.name != name}
     files, more = code_map.area_files[:MOST_FILES], len(code_map.area_files[MOST_FILES:])
     return visit.render("area.html", project=root, area=shown, users=users, files=files, more_files=more)
 
@@ -442,8 +445,8 @@ def _area(visit: Visit) -> str:
 def _patterns(visit: Visit, root: str) -> dict[str, Any]:
     report = visit.engine.knowledge.patterns(PatternsRequest(root, history=True), visit.call.progress)
     shown = report.patterns[:SHOWN_PATTERNS]
-    groups = group_by_key((one.language, one) for one in shown)
-    languages = dict(sorted(groups.items(), key=lambda group: -sum(one.files for one in group[1])))
+    groups = group_by_key((pattern.language, pattern) for pattern in shown)
+    languages = dict(sorted(groups.items(), key=lambda group: -sum(pattern.files for pattern in group[1])))
     return {"languages": languages, "more": len(report.patterns) - len(shown), "notes": report.notes}
 
 
@@ -473,7 +476,7 @@ def _level(visit: Visit) -> str:
 
 
 def _checks(visit: Visit) -> str:
-    roots = tuple(one.root for one in visit.projects.known() if one.state == "ready")
+    roots = tuple(project.root for project in visit.projects.known() if project.state == "ready")
     return visit.render("checks.html", checks=visit.engine.doctor(DoctorRequest(roots)).checks)
 
 
@@ -490,8 +493,8 @@ def _chat(visit: Visit) -> str:
 
 def _agents(visit: Visit) -> str:
     agents = visit.engine.answers.agents().agents
-    chosen = visit.field("agent") or next((one.name for one in agents if not one.problem), "")
-    if chosen and chosen not in (one.name for one in agents):
+    chosen = visit.field("agent") or next((agent.name for agent in agents if not agent.problem), "")
+    if chosen and chosen not in (agent.name for agent in agents):
         raise NotFound(f"there is no agent {chosen}", "Choose one on the Agents page")
     return visit.render("agents.html", agents=agents, **_conversation_values(visit, chosen))
 
@@ -602,16 +605,9 @@ def page_routes() -> list[http_api.TeamRoute]:
         page("POST", "/ui/projects/again", _reindex),
         page("POST", "/ui/projects/remove", _remove),
         page("POST", "/ui/projects/cancel", _cancel),
-        *(
-            page(
-                "GET",
-                f"/ui/{name}",
-                partial(_project_page, f"{name}_content.html", look),
-                partial(_project_frame, f"{name}.html"),
-                team,
-            )
-            for name, look, team in (("map", _map, READ), ("patterns", _patterns, READ), ("memories", _memories, ""))
-        ),
+        _project_route("map", _map, READ),
+        _project_route("patterns", _patterns, READ),
+        _project_route("memories", _memories),
         page("GET", "/ui/area", _area, team=READ),
         page("GET", "/ui/health", _log, _health_frame),
         page("GET", "/ui/health/checks", _checks),

@@ -239,7 +239,7 @@ def _admin_values(visit: Visit) -> dict[str, Any]:
 def _account_values(visit: Visit) -> dict[str, Any]:
     caller = current_user.get()
     assert caller is not None  # the guard lets nobody else through
-    scopes = [scope for scope in ("read", "write", "admin") if scope in caller.scopes]
+    scopes = [scope for scope in (READ, WRITE, ADMIN) if scope in caller.scopes]
     return {
         "caller": caller,
         "choices": [",".join(scopes[:count]) for count in range(1, len(scopes) + 1)],

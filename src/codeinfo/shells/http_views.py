@@ -125,7 +125,7 @@ def sentence_html(text: str, root: str = "") -> Markup:
     parts = list(text.parts) if isinstance(text, NextStep) and root else [text]
     if isinstance(parts[0], str) and _PLAIN_WORD.match(parts[0]):
         parts[0] = parts[0][0].upper() + parts[0][1:]
-    shown = (_step_html(one, root) if isinstance(one, Step) else escape(one) for one in parts)
+    shown = (_step_html(part, root) if isinstance(part, Step) else escape(part) for part in parts)
     return Markup(_TICKED.sub(r"<code>\1</code>", "".join(shown)))
 
 
@@ -204,8 +204,8 @@ _NO_CUT = 10**9
 def shown_citations(citations: Sequence[Citation]) -> tuple[Citation, ...]:
     """Deduplicated within a file, then the two closest of each file, ties by order: the policy's own steps."""
     passages = [fill(Passage, citation, text=f"{citation.start_line}-{citation.end_line}") for citation in citations]
-    every = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
-    numbers = {passage.number for passage in apply_policy(passages, every).kept}
+    uncut = RetrievalSettings(cutoff_disabled=True, chunk_max_chars=_NO_CUT, max_chars=_NO_CUT)
+    numbers = {passage.number for passage in apply_policy(passages, uncut).kept}
     return tuple(citation for citation in citations if citation.number in numbers)
 
 

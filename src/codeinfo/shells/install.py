@@ -77,8 +77,8 @@ class Client(Struct, frozen=True):
         file = self.file(places)
         shared = (places.home, places.config, places.dot_config)
         own_folder = file.parent not in shared and file.parent.is_dir()
-        others = any((places.home / name).is_dir() for name in self.folders)
-        return file.exists() or own_folder or others or any(shutil.which(program) for program in self.programs)
+        named_folder = any((places.home / name).is_dir() for name in self.folders)
+        return file.exists() or own_folder or named_folder or any(map(shutil.which, self.programs))
 
 
 OPENCODE_FILES = ("dot_config/opencode/opencode.json", "dot_config/opencode/opencode.jsonc")
@@ -145,7 +145,7 @@ class Record:
         self._write({**self._read(), str(path): inserted})
 
     def forget(self, path: Path) -> None:
-        self._write({other: text for other, text in self._read().items() if other != str(path)})
+        self._write({name: text for name, text in self._read().items() if name != str(path)})
 
     def _read(self) -> dict[str, str]:
         return decode_stored(self._path.read_bytes() if self._path.exists() else None, dict[str, str]) or {}
@@ -197,7 +197,8 @@ def install(engine: Engine, request: InstallRequest) -> InstallReport:
 
         choose_tools(request.tools.split(","))  # refuses unknown names
     eager = request.always_load
-    changes = [_try_plan(one, places, lambda c: _plan_addition(c, places, record, command, eager)) for one in clients]
+    plan_addition = partial(_plan_addition, places=places, record=record, command=command, eager=eager)
+    changes = [_try_plan(client, places, plan_addition) for client in clients]
     advice = [*_plan_instructions(clients)] if request.instructions else []
     if request.skill:
         skills = {client.name: places.home / client.skills / SERVER / "SKILL.md" for client in clients if client.skills}
@@ -223,7 +224,8 @@ def uninstall(engine: Engine, request: UninstallRequest) -> InstallReport:
     places = Places(*user_folders())
     record = Record(engine.config.paths.data_dir)
     clients = _choose(request.agents, lambda client: client.file(places).exists())
-    changes = [_try_plan(client, places, lambda c: _plan_uninstall(c, places, record)) for client in clients]
+    plan_uninstall = partial(_plan_uninstall, places=places, record=record)
+    changes = [_try_plan(client, places, plan_uninstall) for client in clients]
     client_of = {client.file(places): client for client in CLIENTS}
     skill_folders = {places.home / client.skills for client in clients if client.skills} if request.agents else None
     for path in record.paths():
@@ -519,7 +521,7 @@ def json_without(text: str, key: str) -> str:
     strict, plain = _strict(text), without_json_comments(text)
     servers = _members(strict, _members(strict, strict.index("{"))[key].value)
     start, end = len(text[: servers[SERVER].start].rstrip()), servers[SERVER].end
-    before = [other.end for other in servers.values() if other.end <= servers[SERVER].start]
+    before = [member.end for member in servers.values() if member.end <= servers[SERVER].start]
     if plain[end:].lstrip().startswith(","):
         end = plain.index(",", end) + 1
     elif before:  # the last one: the comma before it goes as well
@@ -564,9 +566,9 @@ def with_server_checked(examine: Callable[[], DoctorReport], patience_s: float =
 
 
 def _check_server(patience_s: float) -> Check:
-    calls: tuple[tuple[str, dict[str, Any]], ...] = (("initialize", _HELLO), ("tools/list", {}))
-    messages = [{"jsonrpc": "2.0", "id": at, "method": name, "params": given} for at, (name, given) in enumerate(calls)]
-    written = "".join(json.dumps(message) + "\n" for message in messages)
+    introduction = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _HELLO}
+    listing = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    written = f"{json.dumps(introduction)}\n{json.dumps(listing)}\n"
     command, started = [sys.executable, "-m", "codeinfo", "mcp"], time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         try:

@@ -34,7 +34,7 @@ from codeinfo.serve.dispatch import Call, EngineLease, Values
 from codeinfo.serve.team import TEAM_OPERATIONS, refusal_of, request_user
 from codeinfo.shells.mcp_protocol import INTERNAL_ERROR, INVALID_PARAMS, Exchange, LineSession, ProtocolError, Result
 from codeinfo.shells.mcp_relay import Sink, Source, receive_client
-from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, write_counted
+from codeinfo.shells.mcp_replies import Reply, as_json, fit_reply, memory_line, write_counted
 from codeinfo.shells.mcp_tools import Tool, call_of, choose_tools, describe_tool
 
 if TYPE_CHECKING:
@@ -93,23 +93,17 @@ class Service:
         if not self._warmed:
             self._warmed = True
             threading.Thread(target=self._warm_up, name="warm up", daemon=True).start()
-        return {"tools": [describe_tool(tool) for tool in self._offered_tools(exchange.sets).values()]}
+        return {"tools": [describe_tool(tool) for tool in offered_tools(self._choose_tools(exchange.sets)).values()]}
 
-    def _offered_tools(self, sets: str) -> dict[str, Tool]:
+    def _choose_tools(self, sets: str) -> Mapping[str, Tool]:
         """The tools of the sets an HTTP client names in the address, `/mcp/SETS` or `?tools=SETS`; otherwise those
         the server was started with."""
-        tools = self._choose_tools(sets)
-        if request_user() is None:
-            return tools
-        return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
-
-    def _choose_tools(self, sets: str) -> dict[str, Tool]:
         if not sets:
             return self._tools
         try:
             tools = choose_tools(sets.split(","))
         except CodeInfoError as error:
-            raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code}) from error
+            raise protocol_error(INVALID_PARAMS, error) from error
         return {tool.name: tool for tool in tools if is_offered_to_all(OPERATIONS[tool.operation])}
 
     def _warm_up(self) -> None:
@@ -123,11 +117,11 @@ class Service:
             log.info("not warmed up: %s", error)  # the first call will say so with its own error
 
     async def call_tool(self, exchange: Exchange) -> Result:
-        request, offered = exchange.message.read(ToolCall), self._offered_tools(exchange.sets)
+        request, tools = exchange.message.read(ToolCall), self._choose_tools(exchange.sets)
+        offered = offered_tools(tools)
         if (tool := offered.get(request.name)) is None:
-            if hidden := self._choose_tools(exchange.sets).get(request.name):
-                error = refusal_of(hidden.operation)
-                raise ProtocolError(INVALID_PARAMS, str(error), {"code": error.code})
+            if hidden := tools.get(request.name):
+                raise protocol_error(INVALID_PARAMS, refusal_of(hidden.operation))
             names = ", ".join(offered)
             raise ProtocolError(INVALID_PARAMS, f"unknown tool {request.name}; this server offers: {names}")
         started = time.perf_counter()
@@ -180,7 +174,7 @@ class Service:
         try:
             text = await self._dispatcher.run(self._context, report=exchange.report)
         except CodeInfoError as error:
-            raise ProtocolError(INTERNAL_ERROR, str(error), {"code": error.code}) from error
+            raise protocol_error(INTERNAL_ERROR, error) from error
         return {"contents": [{"uri": CONTEXT_URI, "mimeType": "text/markdown", "text": text}]}
 
     def _context(self, call: Call) -> str:
@@ -201,10 +195,21 @@ class Service:
         return {"description": row.description, "messages": [{"role": "user", "content": content}]}
 
 
+def offered_tools(tools: Mapping[str, Tool]) -> Mapping[str, Tool]:
+    """All of them on a person's own machine, on a team's server those that it lets users call."""
+    if request_user() is None:
+        return tools
+    return {name: tool for name, tool in tools.items() if tool.operation in TEAM_OPERATIONS}
+
+
 def is_offered_to_all(operation: Operation) -> bool:
     """Whether clients over the network have its tool: not if it looks at files that they name without a project."""
     request = operation.request
     return operation.is_served and not (field_naming(FILE, request) and not field_naming(PROJECT, request))
+
+
+def protocol_error(code: int, error: CodeInfoError) -> ProtocolError:
+    return ProtocolError(code, str(error), {"code": error.code})
 
 
 def report_failure(tool: Tool, error: CodeInfoError, offered: Collection[Tool]) -> Result:
@@ -407,7 +412,7 @@ def codebase_context(engine: Engine, call: Call, projects: dispatch.Projects) ->
         f"# {name}\n\n{code_map.files} files ({languages}), {code_map.cycles} import cycles.",
         *_section("Entry points", [file.path for file in code_map.entry_points]),
         *_section("Files that most others need", [f"{f.path} ({f.imported_by} files)" for f in code_map.hubs]),
-        *_section("Key types", [f"{one.qualified} ({one.path}:{one.start_line})" for one in code_map.interfaces]),
+        *_section("Key types", [f"{s.qualified} ({s.path}:{s.start_line})" for s in code_map.interfaces]),
         *_section("Large files that change often", [f"{h.path} ({h.commits} commits)" for h in code_map.hotspots]),
     ]
     try:
@@ -417,7 +422,7 @@ def codebase_context(engine: Engine, call: Call, projects: dispatch.Projects) ->
         return "\n\n".join([*parts, f"What the team knows could not be read: {error}"])
     ways = [f"{p.guidance} {advice_line(p)}" for p in report.patterns if p.guidance]
     parts += _section("How this team writes code", ways)
-    parts += _section("What the team wrote down", [f"{one.type}: {one.memory} ({one.label})" for one in memories])
+    parts += _section("What the team wrote down", map(memory_line, memories))
     return "\n\n".join(parts)
 
 

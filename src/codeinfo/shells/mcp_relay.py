@@ -294,7 +294,7 @@ def _resume(journal: Journal) -> None:
             server = _connect(journal)
         except (Unavailable, CodeInfoError, OSError) as error:
             *lines, unsent = unsent.split(b"\n")
-            requests = [one["id"] for one in map(parse_message, lines) if "method" in one and "id" in one]
+            requests = [sent["id"] for sent in map(parse_message, lines) if "method" in sent and "id" in sent]
             _refuse(requests, f"the server ended, and no other could be started: {error}")
         else:
             _wait(server, journal)
@@ -382,13 +382,13 @@ def _connect(journal: Journal) -> socket.socket:
 def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[bytes]:
     from codeinfo.index.pool import worker_command
 
-    log = os.open(f"{place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    log_file = os.open(f"{place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         process = subprocess.Popen(
             worker_command("codeinfo.shells.mcp", "serve_shared"),
             stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=log,
+            stdout=log_file,
+            stderr=log_file,
             cwd="/",
             # Each client has two threads; glibc would give them separate heaps, which stay half empty.
             env=os.environ | {"MALLOC_ARENA_MAX": "1"},
@@ -397,7 +397,7 @@ def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[byt
     except OSError as error:
         raise Unavailable(f"a server could not be started: {error.strerror}") from error
     finally:
-        os.close(log)
+        os.close(log_file)
     assert process.stdin is not None
     with suppress(OSError), process.stdin as pipe:
         pipe.write(json.dumps({"place": str(place), "flags": dict(flags)}).encode())

@@ -242,12 +242,13 @@ class Explored(Shape, frozen=True):
 
     @classmethod
     def of(cls, result: Exploration, /) -> Self:
-        listed = tuple(
-            f"{one.path}:{one.start_line}-{one.end_line} {one.signature or one.qualified}" for one in result.definitions
-        )
+        listed = tuple(f"{d.path}:{d.start_line}-{d.end_line} {d.signature or d.qualified}" for d in result.definitions)
         definitions = listed if result.kind == "file" or len(listed) > 1 else ()
-        memories = tuple(f"{one.type}: {one.memory} ({one.label})" for one in result.memories)
-        return fill(cls, result, definitions=definitions, memories=memories)
+        return fill(cls, result, definitions=definitions, memories=tuple(map(memory_line, result.memories)))
+
+
+def memory_line(memory: RelatedMemory) -> str:
+    return f"{memory.type}: {memory.memory} ({memory.label})"
 
 
 def list_hit_files(result: SearchResult | GrepResult, root: str) -> Iterable[str]:
@@ -400,7 +401,7 @@ class DocumentAnswer(Shape, frozen=True):
 
     @classmethod
     def of(cls, answer: Answer, /) -> Self:
-        sources = tuple(fill(DocumentSource, one, document=one.path) for one in answer.citations)
+        sources = tuple(fill(DocumentSource, citation, document=citation.path) for citation in answer.citations)
         return fill(cls, answer, answer=answer.text, sources=sources, note="; ".join(answer.notes))
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codeinfo.engine import Engine
 
 
-Asked = TypeVar("Asked", bound=Struct)
+Request = TypeVar("Request", bound=Struct)
 PROJECT_INPUT = Input("project", "Folder or name of an indexed project, if not the working folder.")
 EXPLORED = ("defs", "refs", "calls", "imports", "impact")  # of one name or file: `explore` shows this as well
 OPEN_WORLD = ("ask", "docs ask", "agents run", "providers", "docs add", "docs sync")  # ask endpoints, or fetch
@@ -32,7 +32,7 @@ CURSOR = Input("cursor", "Of a truncated reply, to continue it.")
 def camel_schema(schema: Any) -> Any:
     """The schema of a reply by `camel_json`."""
     if isinstance(schema, list):
-        return [camel_schema(one) for one in schema]
+        return [camel_schema(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     spelled = {key: camel_schema(value) for key, value in schema.items()}
@@ -135,7 +135,7 @@ def _argument(item: Input, value: Any) -> str:
     return f"{item.name}={dumps(value[0] if one_of_many else value)}"
 
 
-def fill_request(request: type[Asked], values: Values, project: str) -> Asked:
+def fill_request(request: type[Request], values: Values, project: str) -> Request:
     """A request for a project, "" being the working folder. One value is enough for a list."""
     given = values | ({field_naming(PROJECT, request): project} if project else {})
     lists = {item.name for item in inputs_of(request) if item.is_list}
@@ -193,8 +193,8 @@ def reingest(engine: Engine, request: Reingest, call: Call) -> search.IndexRespo
 def refresh_index(engine: Engine, request: search.IndexRequest, call: Call) -> search.IndexResponse:
     """Lists of what was skipped only what matters: files excluded by a rule are many, and `why` explains each."""
     response = engine.index(request, call.progress)
-    important = [replace(one, skipped=tuple(skip for skip in one.skipped if skip.matters)) for one in response.reports]
-    return search.IndexResponse(tuple(important))
+    reports = (replace(r, skipped=tuple(skip for skip in r.skipped if skip.matters)) for r in response.reports)
+    return search.IndexResponse(tuple(reports))
 
 
 SETS = ("search", "code", "edit", "docs", "answers", "agents", "compat", "all")
@@ -229,7 +229,7 @@ def _search_request(values: Values, project: str) -> search.SearchRequest | sear
     return fill_request(search.GrepRequest, {"pattern": values["query"], **options, **filters}, project)
 
 
-def _find(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
+def _search_or_grep(engine: Engine, request: search.SearchRequest | search.GrepRequest, call: Call) -> Any:
     exact = isinstance(request, search.GrepRequest)
     return OPERATIONS["grep" if exact else "search"].run(engine, request, call.listener("MCP"))
 
@@ -255,7 +255,7 @@ IN_SETS["search"] = (
         reply=replies.CodebaseSearch,
         shaped_by=("includeSnippets",),
         renamed={"intent": "purpose"},
-        perform=_find,
+        perform=_search_or_grep,
         files=replies.list_hit_files,
         computes=True,
         text_only=True,
@@ -384,11 +384,11 @@ _ANSWER_CODES = {
     "": -32002,  # any other failure
 }
 
-_answering: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
-_asking: dict[str, Any] = {
+_ANSWERING: dict[str, Any] = {"codes": _ANSWER_CODES, "open_world": True}
+_ASKING: dict[str, Any] = {
     "only": ("question", "collections", "conversation", "provider", "model"),
     "names": {"conversation": ("conversationId",), "question": ("question", "query")},
-    **_answering,
+    **_ANSWERING,
 }
 
 _ASK_DOCUMENTS = derive_tool(
@@ -398,7 +398,7 @@ _ASK_DOCUMENTS = derive_tool(
     "source, each checked. Slower than documents_search: a chat model is asked where one is set up, otherwise the "
     "best passages are quoted.",
     reply=replies.DocumentAnswer,
-    **_asking,
+    **_ASKING,
 )
 IN_SETS["answers"] = (
     derive_tool(
@@ -407,7 +407,7 @@ IN_SETS["answers"] = (
         "A question about the codebase answered in prose, with citations that were checked. Slower than "
         "search_codebase: a chat model is asked where one is set up, otherwise the best passages are quoted.",
         reply=replies.AnswerOnly,
-        **_asking,
+        **_ASKING,
     ),
     _ASK_DOCUMENTS,
 )
@@ -428,7 +428,7 @@ IN_SETS["agents"] = (
         replaced={"instruction": Input("instruction", "What it should do.", required=True)},
         project=Input("working_folder", "The folder it works on."),
         reply=replies.AgentAnswer,
-        **_answering,
+        **_ANSWERING,
     ),
 )
 
@@ -540,17 +540,17 @@ def choose_tools(names: Iterable[str]) -> tuple[Tool, ...]:
     tools: dict[str, Tool] = {}
     for name in chosen:
         if name == "all":
-            tools |= {tool.name: tool for tool in _one_of_each()}
+            tools |= {tool.name: tool for tool in _tools_by_operation()}
         elif name in SETS:
             tools |= {tool.name: tool for tool in IN_SETS[name]}
-        elif tool := next((one for one in (*TOOLS, *_plain_tools()) if one.name == name), None):
+        elif tool := next((known for known in (*TOOLS, *_plain_tools()) if known.name == name), None):
             tools[name] = tool
         else:
             raise UsageError(f"no set of tools is called {name}", f"Sets: {', '.join(SETS)}; or a tool's name")
     return tuple(tools.values())
 
 
-def _one_of_each() -> Iterable[Tool]:
+def _tools_by_operation() -> Iterable[Tool]:
     """One tool per operation: the one with its own description, if there is one. Tools named as in other servers are
     left to their set."""
     described_tools = [tool for tool in TOOLS if tool not in IN_SETS["compat"]]

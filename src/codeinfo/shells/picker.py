@@ -126,15 +126,15 @@ class Picker:
         screen = _Screen()
         out = Output(screen, colour=not refuses_colour())
         out.width = size.columns
-        out.exactly(("> ", "bold"), *out.fit_spans([self._query], 2))
+        out.uncut_line(("> ", "bold"), *out.fit_spans([self._query], 2))
         status = self._problem or (f"{len(self._hits)} results · {HELP}" if self._result else HELP)
-        out.exactly(("  " + out.cut(status, 2), "yellow" if self._problem else "dim"))
+        out.uncut_line(("  " + out.cut(status, 2), "yellow" if self._problem else "dim"))
         listed = min(LISTED, max(3, size.lines // 3))
         first = max(0, self._chosen - listed + 1)
         for number, hit in enumerate(self._hits[first : first + listed], first):
             self._row(hit, out, chosen=number == self._chosen)
         if self._hits:
-            out.exactly()
+            out.uncut_line()
             self._text(self._hits[self._chosen], out, size.lines - screen.getvalue().count("\n") - 1)
         lines = screen.getvalue().splitlines()[: size.lines - 1]
         typed = min(size.columns, 3 + cells(self._query))
@@ -146,7 +146,7 @@ class Picker:
         place = f"{near_path(hit.root, hit.path)}:{hit.start_line}"
         label = title_of(hit)
         spans = out.fit_spans([(place, "bold cyan"), f"  {label}" if label else ""], 2)
-        out.exactly(("▌ ", "bold yellow") if chosen else "  ", *spans)
+        out.uncut_line(("▌ ", "bold yellow") if chosen else "  ", *spans)
 
     def _text(self, hit: Hit, out: Output, rows: int) -> None:
         terms = query_words(self._query)

@@ -87,7 +87,7 @@ def _search(result: SearchResult, out: Output) -> None:
         out.wrap(("Did you mean: ", "bold"), ", ".join(result.suggestions), hang=2)
     if out.explain and result.dropped:
         out.line()
-        out.table([(near_lines(one), one.rule, one.detail) for one in result.dropped], title="Left out")
+        out.table([(near_lines(place), place.rule, place.detail) for place in result.dropped], title="Left out")
     memories(result.memories, out)
     if result.preflight is not None:
         render(result.preflight, out)
@@ -169,9 +169,11 @@ def _heading(number: int, hit: Hit, out: Output) -> None:
 def _explain(hit: Hit, out: Output) -> None:
     ranks = ", ".join(f"{channel} #{rank}" for channel, rank in hit.ranks.items())
     out.line("    ", (f"score {hit.score:.4f}" + (f" · {ranks}" if ranks else ""), "dim"))
-    effects = (f"×{one.effect:.4g}" if one.factor else f"{one.effect:+.4g}" for one in hit.signals)
-    signals = zip(hit.signals, effects, strict=True)
-    out.table([((one.name, "blue"), f"{one.value:.4g}", effect) for one, effect in signals], indent=6)
+    rows: list[tuple[Span, ...]] = []
+    for signal in hit.signals:
+        effect = f"×{signal.effect:.4g}" if signal.factor else f"{signal.effect:+.4g}"
+        rows.append(((signal.name, "blue"), f"{signal.value:.4g}", effect))
+    out.table(rows, indent=6)
 
 
 def _snippet(hit: Hit, terms: set[str], out: Output, most: int | None) -> None:
@@ -336,7 +338,8 @@ def _merge_file_notes(notes: Sequence[str]) -> list[str]:
         matches = [match for note in notes if (match := expression.fullmatch(note))]
         if len(matches) > 1:
             merged = [note for note in merged if not expression.fullmatch(note)]
-            merged.append(f"{sum(int(one[1]) for one in matches)} {what} in {len(matches)} files; --verbose lists them")
+            total = sum(int(match[1]) for match in matches)
+            merged.append(f"{total} {what} in {len(matches)} files; --verbose lists them")
     return merged
 
 
@@ -497,14 +500,16 @@ def _evaluation(result: search.EvalReport, out: Output) -> None:
     content = f"  {size} indexed in {result.index_ms / 1000:.1f} s, {vectors}"
     out.wrap((result.dataset, "bold cyan"), content, hang=2)
     for by in ("all", "language", "category"):
-        _figures(figures_table(result.groups, by), out)
+        for head, *rows in _fit_table(figures_table(result.groups, by), out):
+            out.table([[(cell, "bold") for cell in head], *rows])
+            out.line()
     for comparison in result.comparisons:
         _comparison(comparison, out)
-    misses = [one for one in result.outcomes if not one.score.recall10]
+    misses = [outcome for outcome in result.outcomes if not outcome.score.recall10]
     out.line(f"{len(misses)} of {len(result.outcomes)} queries have no relevant file in the first ten")
     if out.explain:
-        places = (f"wanted {', '.join(one.wanted)}; first {one.first or 'none'}" for one in misses)
-        out.table([(one.id, one.query[:QUERY_SHOWN], text) for one, text in zip(misses, places, strict=True)])
+        wanted = (f"wanted {', '.join(miss.wanted)}; first {miss.first or 'none'}" for miss in misses)
+        out.table([(miss.id, miss.query[:QUERY_SHOWN], text) for miss, text in zip(misses, wanted, strict=True)])
     for verdict in result.verdicts:
         sign = "≤" if verdict.metric in LOWER_IS_BETTER else "≥"
         value = "not measured" if verdict.value is None else f"{verdict.value:.4f}"
@@ -521,19 +526,15 @@ def _comparison(comparison: search.Comparison, out: Output) -> None:
         if changes:
             out.line(f"  {title}")
             shown = changes if out.explain else changes[:CHANGES_SHOWN]
-            out.table([(one.id, f"{one.old:.3f} → {one.new:.3f}", one.query[:QUERY_SHOWN]) for one in shown], indent=4)
+            out.table([(c.id, f"{c.old:.3f} → {c.new:.3f}", c.query[:QUERY_SHOWN]) for c in shown], indent=4)
     out.line()
 
 
-def _figures(table: Sequence[Sequence[str]], out: Output) -> None:
-    for part in _fit_table(table, out) if len(table) > 1 else ():
-        head, *rows = part
-        out.table([[(cell, "bold") for cell in head], *rows])
-        out.line()
-
-
 def _fit_table(table: Sequence[Sequence[str]], out: Output) -> list[list[tuple[str, ...]]]:
-    """The table, or several with fewer columns for a narrow terminal, each with the first column."""
+    """The table, or several with fewer columns for a narrow terminal, each with the first column; none of only a
+    header."""
+    if len(table) == 1:
+        return []
     widths = [max(map(len, column)) + 2 for column in zip(*table, strict=True)]
     cuts, used = [1], 0
     for column, width in enumerate(widths[1:], 1):

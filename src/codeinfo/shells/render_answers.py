@@ -84,16 +84,16 @@ class Prose:
             self._out.line((line, "bold cyan"))
         else:
             self._write_words(line[written:])
-            self._out.partly("\n")
+            self._out.write("\n")
             self._column = 0
 
     def _write_words(self, text: str) -> None:
         """Write words, each on a new line of a terminal where it would not fit."""
         for word in re.split(r"(?<= )", text):
             if self._out.terminal and self._column and self._column + cells(word.rstrip()) > self._out.width:
-                self._out.partly("\n")
+                self._out.write("\n")
                 self._column = 0
-            self._out.partly(word)
+            self._out.write(word)
             self._column += cells(word)
 
     def _write_code(self) -> None:
@@ -106,10 +106,10 @@ class Prose:
 
 def write_sources(answer: answers.Answer, out: Output, *, trace: bool = False) -> None:
     """What follows the text of an answer: sources, unless it quotes them with places that open here, notes, figures."""
-    open_here = all(not one.opens and near_path(one.root, one.path) == one.path for one in answer.citations)
+    open_here = all(not cited.opens and near_path(cited.root, cited.path) == cited.path for cited in answer.citations)
     if answer.citations and (answer.kind != "extractive" or not open_here):
         out.line()
-        out.table([_source(one) for one in answer.citations], title="Sources")
+        out.table(list(map(_source, answer.citations)), title="Sources")
     out.notes(answer.notes)
     if trace:
         render_trace(answer, out)
@@ -138,13 +138,13 @@ def render_trace(answer: answers.Answer, out: Output) -> None:
         average = "" if entry.average is None else f", average {entry.average:.2f}"
         source = f", {entry.score_source}" if entry.score_source else ""
         out.line((f"Round {number}: ", "bold"), entry.query, (f"  → {entry.verdict}{average}{source}", "magenta"))
-        out.table([_row_of_graded(item) for item in entry.items], indent=4)
-        dropped = [(f"{one.path}:{one.start_line}-{one.end_line}", one.rule, one.detail) for one in entry.dropped]
+        out.table(list(map(_row_of_graded, entry.items)), indent=4)
+        dropped = [(f"{item.path}:{item.start_line}-{item.end_line}", item.rule, item.detail) for item in entry.dropped]
         if dropped:
             out.line("  ", ("dropped", "dim"))
             out.table(dropped, indent=4)
     out.table([(use.name, use.arguments, use.outcome) for use in answer.trace.tools], title="Tools")
-    faults = [(f"[{one.number}]", one.action, f"{one.problem}: {one.claim}") for one in answer.trace.faults]
+    faults = [(f"[{fault.number}]", fault.action, f"{fault.problem}: {fault.claim}") for fault in answer.trace.faults]
     out.table(faults, title="Citations that failed their check")
     out.line((f"evidence: about {answer.usage.evidence_tokens:,} tokens", "dim"))
 
@@ -189,7 +189,7 @@ def _agents(listing: answers.AgentList, out: Output) -> None:
 
 @render.register
 def _page(page: answers.ConversationPage, out: Output) -> None:
-    out.table([_row(one) for one in page.conversations], indent=0, empty="No conversations.")
+    out.table(list(map(_row, page.conversations)), indent=0, empty="No conversations.")
     if page.next_cursor:
         out.line((f"more: --cursor {page.next_cursor}", "dim"))
 
@@ -246,14 +246,17 @@ def _evaluation(report: AnswerEvalReport, out: Output) -> None:
     out.line(f"{report.passed} passed, {report.failed} failed")
 
 
+# --- documents -----------------------------------------------------------------------------------------------------
+
 LINES_SHOWN = 6  # of a passage
 PATHS_SHOWN = 10
+NO_COLLECTIONS = "No collections yet. `codeinfo docs add FOLDER` adds one."
 
 
 @render.register
 def _sync(response: documents.SyncResponse, out: Output) -> None:
     if not response.reports:
-        out.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
+        out.line(NO_COLLECTIONS)
     for report in response.reports:
         plan = report.plan
         state = _size(report.documents, report.chunks)
@@ -282,7 +285,7 @@ def _size(documents: int, passages: int) -> str:
 @render.register
 def _list(response: documents.DocsListResponse, out: Output) -> None:
     if not response.collections:
-        out.line("No collections yet. `codeinfo docs add FOLDER` adds one.")
+        out.line(NO_COLLECTIONS)
     for item in response.collections:
         state = (item.state, STATES.get(item.state, ""))
         out.line((item.name, "bold cyan"), "  ", state, "  ", (item.id, "dim"))

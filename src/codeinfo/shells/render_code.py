@@ -324,12 +324,12 @@ def _patterns(report: knowledge.PatternReport, out: Output) -> None:
             out.line((category, "bold"), f": {question}", (f", {language}", "dim"))
             out.table([_pattern_row(pattern) for pattern in group])
     for conflict in report.conflicts:
-        one, other = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
+        first, second = (f"{n} {a} %" for n, a in zip(conflict.patterns, conflict.adoption, strict=True))
         where = "" if conflict.area == "." else f" in {conflict.area}"
-        text = f"{conflict.question}{where} ({conflict.language}): {one} against {other}"
+        text = f"{conflict.question}{where} ({conflict.language}): {first} against {second}"
         out.wrap(("conflict ", "bold yellow"), text, hang=9)
-    files = [one for one in report.golden_files if one.area in areas[:PACKAGES_SHOWN]]
-    golden = [(g.path, f"{len(g.patterns)} preferred patterns", f"{g.density:g} uses in 100 lines") for g in files]
+    files = [file for file in report.golden_files if file.area in areas[:PACKAGES_SHOWN]]
+    golden = [(f.path, f"{len(f.patterns)} preferred patterns", f"{f.density:g} uses in 100 lines") for f in files]
     out.table(golden, title="Golden files")
     if left_out := areas[PACKAGES_SHOWN:]:
         more = f"… {quantity(len(left_out), 'more package')}; "
@@ -368,17 +368,15 @@ def _metadata(report: knowledge.MetadataReport, out: Output) -> None:
     size = f"{quantity(report.files, 'file')}, {quantity(report.lines, 'line')}"
     out.line((report.name, "bold cyan"), f"  {size}  ", (shown_root(report.root), "dim"))
     sizes = report.languages.items()
-    out.table([(name, quantity(one.files, "file"), quantity(one.lines, "line")) for name, one in sizes])
-    out.table([(one.name, _brief(one.version), (one.evidence, "dim")) for one in report.frameworks], title="Frameworks")
+    out.table([(name, quantity(count.files, "file"), quantity(count.lines, "line")) for name, count in sizes])
+    out.table([(f.name, _brief(f.version), (f.evidence, "dim")) for f in report.frameworks], title="Frameworks")
     tests = report.tests
     files = quantity(tests.files, "file")
     files += f" and tests inside {quantity(tests.inline, 'other')}" if tests.inline else ""
     tools = ", ".join(tests.frameworks) or ("" if tests.inline else "no framework named")
     command = f"run with {tests.command}" if tests.command else ""
     out.line(("Tests", "bold"), f"  {', '.join(filter(None, (files, tools, command)))}")
-    places = group_by_key(
-        ((one.name, _brief(one.version), one.group or "-"), one.source) for one in report.dependencies
-    )
+    places = group_by_key(((d.name, _brief(d.version), d.group or "-"), d.source) for d in report.dependencies)
     rows = [(*what, (first + _also(others), "dim")) for what, (first, *others) in places.items()]
     out.table(rows[:DEPENDENCIES_SHOWN], title="Dependencies")
     if (more := len(rows) - DEPENDENCIES_SHOWN) > 0:
@@ -410,8 +408,8 @@ def _also(others: Collection[str]) -> str:
 def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     out.line(("against ", "bold"), packet.base[:12])
     out.table([(item.state, item.path, f"+{item.added} -{item.removed}") for item in packet.files])
-    section("To look at", [f"{one.kind}  {one.place}  {one.message}" for one in packet.findings], out)
-    symbols = [f"{one.name}  {one.kind}  {one.place}  {quantity(one.lines, 'line')}" for one in packet.symbols]
+    section("To look at", [f"{finding.kind}  {finding.place}  {finding.message}" for finding in packet.findings], out)
+    symbols = [f"{s.name}  {s.kind}  {s.place}  {quantity(s.lines, 'line')}" for s in packet.symbols]
     section("Changed symbols", symbols, out)
     # Overloads are symbols of their own, with the same callers.
     callers = dict.fromkeys(f"{caller}  uses {symbol.name}" for symbol in packet.symbols for caller in symbol.callers)
@@ -419,7 +417,7 @@ def _review(packet: knowledge.ReviewPacket, out: Output) -> None:
     section("No test", packet.missing_tests, out)
     section("Against the team's patterns", packet.patterns, out)
     memories(packet.memories, out)
-    reviewers = [f"{one.name}: {one.lines} of the lines, {quantity(one.files, 'file')}" for one in packet.reviewers]
+    reviewers = [f"{r.name}: {r.lines} of the lines, {quantity(r.files, 'file')}" for r in packet.reviewers]
     section("Likely reviewers", reviewers, out)
     for name, total in packet.totals.items():
         if total > len(getattr(packet, name)):

@@ -55,7 +55,7 @@ def cells(text: str) -> int:
     return cell_len(text)
 
 
-def _reach(text: str, start: int, room: int) -> int:
+def _fitting_end(text: str, start: int, room: int) -> int:
     """The end of the part from `start` that fits into so many cells."""
     end = min(len(text), start + room)
     while cells(text[start:end]) > room:
@@ -134,9 +134,9 @@ class Output(Struct, dict=True):
         if self.terminal and cells(whole) > self.width:
             self.wrap(*spans, hang=len(whole) - len(whole.lstrip()) + 4)
         else:
-            self.exactly(*spans)
+            self.uncut_line(*spans)
 
-    def exactly(self, *spans: Span) -> None:
+    def uncut_line(self, *spans: Span) -> None:
         """One line, however long; every span is cleaned. For text to copy, such as code or a drawing."""
         pairs = _clean_pairs(spans)
         if self._console is None:
@@ -148,14 +148,14 @@ class Output(Struct, dict=True):
         text.rstrip()
         self._console.print(text)
 
-    def partly(self, text: str) -> None:
+    def write(self, text: str) -> None:
         """Write and flush a part of a line, or several lines; other control characters are made visible."""
         self.stream.write("\n".join(clean(line) for line in text.split("\n")))
         self.stream.flush()
 
     def lines(self, text: str) -> None:
         for line in text.split("\n"):
-            self.exactly(line)
+            self.uncut_line(line)
 
     def wrap(self, *spans: Span, hang: int, least: int = 0) -> None:
         """Text broken between words if a terminal is too narrow, never before `least`; continuation lines are
@@ -164,7 +164,7 @@ class Output(Struct, dict=True):
         whole = text_of(pairs)
         cuts = _breaks(whole, self.width, hang, least) if self.terminal else [(0, len(whole))]
         for number, (start, end) in enumerate(cuts):
-            self.exactly(" " * hang if number else "", *slice_spans(pairs, start, end))
+            self.uncut_line(" " * hang if number else "", *slice_spans(pairs, start, end))
 
     def notes(self, notes: Iterable[str]) -> None:
         for note in notes:
@@ -184,7 +184,7 @@ class Output(Struct, dict=True):
         whole, room = text_of(pairs), max(20, self.width - used)
         if cells(whole) <= room:
             return [*pairs]
-        end = most = _reach(whole, 0, room - 1)
+        end = most = _fitting_end(whole, 0, room - 1)
         while end > most // 2 and _in_word(whole[end - 1]) and _in_word(whole[end]):
             end -= 1
         return [*slice_spans(pairs, 0, end if end > most // 2 else most), "…"]
@@ -196,9 +196,9 @@ class Output(Struct, dict=True):
             whole, below = text_of(pairs), f"{'│ ':>{len(gutter)}}"
             room = self.width - len(gutter) if self.terminal else len(whole)
             for start, end in _breaks(whole, room, 0, 0):
-                self.exactly((below if start else gutter, "dim"), *slice_spans(pairs, start, end))
+                self.uncut_line((below if start else gutter, "dim"), *slice_spans(pairs, start, end))
         else:
-            self.exactly((gutter, "dim"), *self.fit_spans(spans, len(gutter)))
+            self.uncut_line((gutter, "dim"), *self.fit_spans(spans, len(gutter)))
 
     def numbered_code(self, text: str, path: str, first: int, *, wraps: bool = False) -> None:
         """The lines of a file from the one numbered `first`; without numbers if that is 0."""
@@ -247,7 +247,7 @@ def _breaks(text: str, width: int, hang: int, least: int) -> list[tuple[int, int
     text = text.rstrip()
     lines: list[tuple[int, int]] = []
     start, room, least = 0, width, max(least, len(text) - len(text.lstrip()))
-    while (reach := _reach(text, start, room)) < len(text):
+    while (reach := _fitting_end(text, start, room)) < len(text):
         end = text.rfind(" ", max(start, least) + 1, reach + 1)
         if cells(text[reach]) == 2 and reach > max(start, least):  # wide letters have no spaces between words
             end = reach
