@@ -154,9 +154,9 @@ class TeamOperations:
     def remove_user(self, request: ops.TeamUserRequest) -> ops.RemovedTeamUser:
         with self.database.transaction() as db:
             number = access.user_id(db, request.name)
-            removed = msgspec.structs.asdict(drop_user(db, number))
-            access.audit(db, "user removed", detail={"user": request.name, "number": number, **removed})
-        return ops.RemovedTeamUser(request.name, **removed)
+            removed = drop_user(db, number, request.name)
+            access.audit(db, "user removed", detail={"number": number, **msgspec.structs.asdict(removed)})
+        return removed
 
     def groups(self, name: str = "") -> ops.TeamGroups:
         return ops.TeamGroups(self._rows(_GROUPS, ops.TeamGroup, name=name))
@@ -252,9 +252,9 @@ class TeamOperations:
 
     def remove_project(self, request: ops.TeamProjectRequest) -> ops.RemovedTeamProject:
         with self.database.transaction() as db:
-            identity, trees, files = drop_project(db, access.project_id(db, request.project))
-            access.audit(db, "project removed", detail={"project": identity, "trees": trees, "files": files})
-        return ops.RemovedTeamProject(identity, trees, files)
+            removed = drop_project(db, access.project_id(db, request.project))
+            access.audit(db, "project removed", detail=msgspec.structs.asdict(removed))
+        return removed
 
     def index_project(self, request: ops.TeamProjectIndexRequest) -> ops.TeamJobs:
         with self.database.transaction() as db:

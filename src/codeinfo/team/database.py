@@ -140,7 +140,7 @@ class TeamDatabase:
         except psycopg.ProgrammingError as error:
             raise UsageError("store.url is not the address of a PostgreSQL", step) from error
         # What follows the first @ would be looked up, and named in errors, as a host; one at the start is a socket's.
-        if any("@" in one[1:] for one in host.split(",")):
+        if any("@" in name[1:] for name in host.split(",")):
             raise UsageError("the password in store.url has an @", "Write it as %40")
         self.url = url
         # Called after each check whether a local copy is behind.

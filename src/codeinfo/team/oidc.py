@@ -171,9 +171,7 @@ class SignInService:
 
     def _describe_service(self, name: str, default: Any = None) -> Any:
         read, metadata = self._metadata  # replaced as a whole: two concurrent requests do no harm
-        while (
-            not metadata and time.monotonic() - read < 1
-        ):  # somebody is asking, and it usually answers within a second
+        while not metadata and time.monotonic() - read < 1:  # somebody is asking: usually it answers within a second
             time.sleep(0.02)
             metadata = self._metadata[1]
         if time.monotonic() - read > (_KNOWN_S if metadata else _KEYS_S):

@@ -174,7 +174,7 @@ def receive(database: TeamDatabase, kind: str, headers: Mapping[str, str], body:
         if scheme.event and headers.get(scheme.event, "") not in scheme.pushes:
             return "ignored: not about a branch or tag"
         if push.ref and not push.ref.startswith("refs/"):
-            push = msgspec.structs.replace(push, ref="")  # created or deleted: a short name, of a branch or a tag
+            push = replace(push, ref="")  # created or deleted: a short name, of a branch or a tag
         return _queue(db, project, push.ref)
 
 
@@ -405,7 +405,7 @@ class Uploads(Struct, frozen=True):
 
     def _find_known(self, tree: PushedTree) -> dict[str, int]:
         """The files of a list, by path, that the caller may read in this project, or has uploaded."""
-        columns = columns_of(((file.path, file.sha256, file.brings_back) for file in tree.files), 3)
+        columns = columns_of((file.path, file.sha256, file.brings_back) for file in tree.files)
         same_files = """FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS n(path, sha256, brings_back)
                     JOIN files f ON f.recipe = %s AND f.path = n.path
                     AND (f.brought_back = n.brings_back OR NOT (f.brought_back OR f.skip = ANY(%s)))"""
@@ -452,7 +452,8 @@ class Uploads(Struct, frozen=True):
 
 def _count_texts(file: IndexedFile) -> int:
     parsed = file.parsed
-    named = (*(one.bases for one in parsed.definitions), *(one.names for one in parsed.imports), *parsed.terms)
+    bases = (definition.bases for definition in parsed.definitions)
+    named = (*bases, *(imported.names for imported in parsed.imports), *parsed.terms)
     return sum(map(len, (file.path_terms, file.notes, parsed.notes, *named)))
 
 

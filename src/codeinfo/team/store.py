@@ -26,6 +26,7 @@ from codeinfo.cache import batches
 from codeinfo.errors import Busy, IndexDamaged, NotFound
 from codeinfo.files import private_folder, replace_file
 from codeinfo.model import IndexedFile, NextStep, SourceFile, json_decoder, msgpack_decoder, to_run
+from codeinfo.operations.team import RemovedTeamProject, RemovedTeamUser
 from codeinfo.ports import NOTHING_KEPT, Placed, Retention, StoredFile, group_stored
 from codeinfo.store.database import translate_errors
 from codeinfo.store.layout import COMMITS_FILE
@@ -231,13 +232,13 @@ def _file_ids(db: Connection, family: str, recipe: str, files: Sequence[IndexedF
                FROM unnest(%s::text[], %s::text[], %s::boolean[]) AS k(path, sha256, brought_back)
                JOIN files f ON f.family = %s AND f.recipe = %s AND f.path = k.path AND f.sha256 = k.sha256
                AND f.brought_back = k.brought_back FOR KEY SHARE OF f"""
-    rows = db.execute(query, (*columns_of(map(_key, files), 3), family, recipe))
+    rows = db.execute(query, (*columns_of(map(_key, files)), family, recipe))
     return {(path, sha256, brought_back): number for number, path, sha256, brought_back in rows}
 
 
-def columns_of(rows: Iterable[Iterable[Any]], count: int) -> list[list[Any]]:
-    """As arrays for `unnest`; `count` says how many, since there may be no row."""
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(count)]
+def columns_of(rows: Iterable[tuple[Any, Any, Any]]) -> list[list[Any]]:
+    """As three arrays for `unnest`, also if there is no row."""
+    return [list(column) for column in zip(*rows, strict=True)] or [[], [], []]
 
 
 def set_entries(
@@ -260,11 +261,11 @@ def set_entries(
                FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns, file)
                ON CONFLICT (tree, path) DO UPDATE SET file = excluded.file, size = excluded.size,
                mtime_ns = excluded.mtime_ns, generation = excluded.generation"""
-    db.execute(place, (tree, generation, *columns_of((source for source, _ in placed), 3), after))
+    db.execute(place, (tree, generation, *columns_of(source for source, _ in placed), after))
     touch = """UPDATE entries e SET size = n.size, mtime_ns = n.mtime_ns, generation = %s
                FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS n(path, size, mtime_ns)
                WHERE e.tree = %s AND e.path = n.path AND e.file IS NOT NULL"""
-    db.execute(touch, (generation, *columns_of(touched, 3), tree))
+    db.execute(touch, (generation, *columns_of(touched), tree))
     db.execute("UPDATE files SET released_at = NULL WHERE id = ANY(%s) AND released_at IS NOT NULL", (after,))
     _release(db, before)
     return generation, token
@@ -328,8 +329,8 @@ def list_dropped_trees(database: TeamDatabase) -> list[TreeRow]:
     return [TreeRow(*row) for row in database.rows(query)]
 
 
-def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
-    """Its identity, and how many trees and files were removed: files that forks have too stay."""
+def drop_project(db: Connection, project: int) -> RemovedTeamProject:
+    """Remove a project with its trees, and the files that no fork has."""
     query = "SELECT identity, family FROM projects WHERE id = %s FOR UPDATE"
     identity, family = db.execute(query, (project,)).fetchall()[0]
     trees = db.execute("SELECT id FROM trees WHERE project = %s FOR UPDATE", (project,)).fetchall()
@@ -338,7 +339,7 @@ def drop_project(db: Connection, project: int) -> tuple[str, int, int]:
     db.execute("DELETE FROM projects WHERE id = %s", (project,))
     unused = """DELETE FROM files WHERE id IN (SELECT id FROM files f WHERE family = %s AND NOT EXISTS (
                   SELECT 1 FROM entries e WHERE e.file = f.id) FOR UPDATE SKIP LOCKED)"""
-    return identity, len(trees), db.execute(unused, (family,)).rowcount
+    return RemovedTeamProject(identity, len(trees), db.execute(unused, (family,)).rowcount)
 
 
 # As the index of them has them; the value is the user's number.
@@ -359,22 +360,14 @@ def drop_uploads(db: Connection, user: int, *, unused_only: bool) -> int:
     return db.execute(delete.encode(), (user, unused_only)).rowcount
 
 
-class RemovedUser(Struct, frozen=True):
-    """How much of a removed user there was."""
-
-    conversations: int
-    memories: int
-    trees: int
-    files: int  # uploaded
-
-
-def drop_user(db: Connection, user: int) -> RemovedUser:
+def drop_user(db: Connection, user: int, name: str) -> RemovedTeamUser:
     """Remove a user with all that is theirs; what they did stays in the audit log, under their number."""
     db.execute("SELECT 1 FROM users WHERE id = %s FOR UPDATE", (user,))  # waits for what they are just storing
     trees = db.execute("SELECT id FROM trees WHERE owner = %s FOR UPDATE", (user,)).fetchall()
     for (tree,) in trees:
         drop_tree(db, tree)
-    removed = RemovedUser(
+    removed = RemovedTeamUser(
+        name,
         db.execute("DELETE FROM conversations WHERE user_id = %s", (user,)).rowcount,
         db.execute("DELETE FROM memories WHERE user_id = %s", (user,)).rowcount,
         len(trees),
