@@ -126,6 +126,11 @@ class Definition(Struct, frozen=True):
     def is_function(self) -> bool:
         return self.kind in ("function", "method")
 
+    @property
+    def owner(self) -> str:
+        """The qualified name of what it is a member of, or is defined in; "" at the top of a file."""
+        return self.qualified.rpartition(".")[0]
+
 
 class Import(Struct, frozen=True):
     module: str  # as written, without quotes

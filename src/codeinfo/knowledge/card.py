@@ -302,7 +302,7 @@ class Evidence(Struct, frozen=True, dict=True):
     def patterns_near(self) -> list[PatternUse]:
         """What is done in the files of the first results: how others make HTTP calls is no help for a tooltip."""
         families = {detector_language(hit.language) for hit in self.code[:TARGETS]}
-        near = [one for one in self.patterns.patterns if one.language in families and key_of(one) in self.near]
+        near = (item for item in self.patterns.patterns if item.language in families and key_of(item) in self.near)
         return sorted(near, key=lambda pattern: (-pattern.adoption, -pattern.files, pattern.name))
 
     @property
@@ -565,16 +565,13 @@ def best_example(code: Sequence[Hit], files: Mapping[str, int]) -> str:
     """A file to model the change on: the first other result that is of the same kind as the first one by its name, and
     lies beside it or in a parallel folder. `files` maps paths to bytes."""
     target = code[0].path if code else ""
-    alike = (
-        hit.path
-        for hit in code
-        if files.get(hit.path, math.inf) <= LONGEST_EXAMPLE
-        and _same_kind(hit.path, target)
-        and _is_near(hit.path, target)
-        and not (hit.context and hit.context.pattern_warning.startswith(DEPRECATED))
-        and can_be_example(hit.path)
-    )
-    return next(alike, "")
+    for hit in code:
+        is_alike = _same_kind(hit.path, target) and _is_near(hit.path, target)
+        is_deprecated = hit.context is not None and hit.context.pattern_warning.startswith(DEPRECATED)
+        is_short = files.get(hit.path, math.inf) <= LONGEST_EXAMPLE
+        if is_alike and is_short and not is_deprecated and can_be_example(hit.path):
+            return hit.path
+    return ""
 
 
 def _is_near(path: str, target: str) -> bool:

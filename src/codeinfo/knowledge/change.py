@@ -83,17 +83,19 @@ def find_changed_symbols(revision: Revision, *, declared: bool = True) -> list[C
     what they were in: the definition around them or, if it went with them, its owner. Unless `declared`, without the
     functions that an interface only declares."""
     change, before, after = revision.code, revision.before.definitions, revision.after.definitions
-    by_name = {one.qualified: at for at, one in enumerate(after)}
+    positions = {definition.qualified: at for at, definition in enumerate(after)}
     inner = [_innermost(after, line) for line in _below_decorators(revision.after.lines, change.added)]
     for at in (_innermost(before, line) for line in _below_decorators(revision.before.lines, change.dropped)):
-        name = before[at].qualified if at is not None else ""
-        inner.append(by_name.get(name, by_name.get(name.rpartition(".")[0])))
-    ordered = sorted(Counter(at for at in inner if at is not None).items(), key=lambda item: (-item[1], item[0]))
-    return [
-        ChangedSymbol(one.qualified, one.kind, f"{change.path}:{one.start_line}-{one.end_line}", lines)
-        for one, lines in ((after[at], lines) for at, lines in ordered)
-        if one.kind not in _AROUND and (declared or not _is_declared(one, revision.after))
-    ]
+        if at is not None:
+            inner.append(positions.get(before[at].qualified, positions.get(before[at].owner)))
+    counts = Counter(at for at in inner if at is not None)
+    symbols = []
+    for at, lines in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+        definition = after[at]
+        if definition.kind not in _AROUND and (declared or not _is_declared(definition, revision.after)):
+            place = f"{change.path}:{definition.start_line}-{definition.end_line}"
+            symbols.append(ChangedSymbol(definition.qualified, definition.kind, place, lines))
+    return symbols
 
 
 def _below_decorators(texts: Sequence[str], lines: Iterable[int]) -> Iterator[int]:
@@ -104,15 +106,16 @@ def _below_decorators(texts: Sequence[str], lines: Iterable[int]) -> Iterator[in
         yield line
 
 
-def _is_declared(one: Definition, version: Version) -> bool:
-    """Whether it has no body: an interface declares it, and its implementations do something."""
-    owners = {owner.qualified: owner.kind for owner in version.definitions}
-    is_held = one.is_function and owners.get(one.qualified.rpartition(".")[0], "") in INTERFACES
-    return is_held and not any(re.search(r"[{=]", line) for line in version.lines[one.start_line - 1 : one.end_line])
+def _is_declared(definition: Definition, version: Version) -> bool:
+    """Whether it is a function of an interface without a body, for its implementations to write."""
+    kinds = {owner.qualified: owner.kind for owner in version.definitions}
+    is_of_interface = definition.is_function and kinds.get(definition.owner, "") in INTERFACES
+    return is_of_interface and re.search(r"[{=]", version.text_of(definition)) is None
 
 
 def _innermost(definitions: Sequence[Definition], line: int) -> int | None:
-    around = [at for at, one in enumerate(definitions) if one.start_line <= line <= one.end_line]
+    """The position of the shortest definition around a line."""
+    around = [at for at, item in enumerate(definitions) if item.start_line <= line <= item.end_line]
     return min(around, key=lambda at: definitions[at].end_line - definitions[at].start_line, default=None)
 
 
@@ -121,8 +124,7 @@ def is_code_to_run(symbol: ChangedSymbol) -> bool:
 
 
 def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
-    """Who wrote these lines of each file. No bots. Spellings of a name that differ in case or punctuation are one
-    person."""
+    """Who wrote these lines of each file, without bots. Names that differ in case or punctuation are one person."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     files: dict[str, set[str]] = defaultdict(set)
     for path, blame in blames.items():
@@ -131,10 +133,9 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
             spellings[person][author] += 1
             files[person].add(path)
     people = [
-        Reviewer(spelled.most_common(1)[0][0], spelled.total(), len(files[person]))
-        for person, spelled in spellings.items()
+        Reviewer(names.most_common(1)[0][0], names.total(), len(files[person])) for person, names in spellings.items()
     ]
-    return sorted(people, key=lambda one: (-one.lines, one.name))
+    return sorted(people, key=lambda reviewer: (-reviewer.lines, reviewer.name))
 
 
 def unusual_patterns(
@@ -147,9 +148,9 @@ def unusual_patterns(
     `patterns` are those of each file's area. Moving with the language is never reported."""
     messages = []
     for change in changes:
-        of_area = patterns.get(change.path, ())
-        by_key = {key_of(pattern): pattern for pattern in of_area}
-        preferred = {(p.language, p.question): p for p in of_area if p.guidance in ("use", "prefer")}
+        area_patterns = patterns.get(change.path, ())
+        by_key = {key_of(pattern): pattern for pattern in area_patterns}
+        preferred = {(p.language, p.question): p for p in area_patterns if p.guidance in ("use", "prefer")}
         first_lines = {at: line for at, line in reversed(uses.get(change.path, ())) if line in change.added}
         for position, line in sorted(first_lines.items()):
             detector = detectors[position]
@@ -176,7 +177,7 @@ _INTERNAL = re.compile(r"(?:\A|/)(?:_(?!_)|internal/)")  # modules marked as int
 _API_KINDS = frozenset("class interface struct enum trait type function method constant".split())
 
 
-class Version(Struct, frozen=True):
+class Version(Struct, frozen=True, dict=True):
     """A parsed file on one side of a change; empty if it does not exist."""
 
     text: str = ""
@@ -184,13 +185,16 @@ class Version(Struct, frozen=True):
     imports: tuple[Import, ...] = ()
     references: tuple[Reference, ...] = ()
 
-    @property
+    @cached_property
     def lines(self) -> list[str]:
         return split_lines(self.text)
 
     @property
     def names(self) -> set[str]:
-        return {one.qualified for one in self.definitions}
+        return {definition.qualified for definition in self.definitions}
+
+    def text_of(self, definition: Definition) -> str:
+        return "\n".join(self.lines[definition.start_line - 1 : definition.end_line])
 
 
 _RELEASE = re.compile(r"([\"'])v?\d+\.\d+\.\d+[\w.+-]*\1")
@@ -215,20 +219,27 @@ class Revision(Struct, frozen=True, dict=True):
 
     @cached_property
     def code(self) -> Difference:
-        """The change without what no program sees: comments, documentation and blank lines. Nor does the number of a
-        release change what the product does."""
-        language = language_of(self.path)
-        sides = [without_comments(one.text, language.name if language else "") for one in (self.before, self.after)]
-        if not self.is_test:
-            sides = [[_RELEASE.sub("", line) for line in texts] for texts in sides]
-        old, new = ([(number, line) for number, line in enumerate(texts, 1) if line.strip()] for texts in sides)
+        """The change without what no program sees: comments, documentation, blank lines and, outside of tests, numbers
+        of releases."""
+        old, new = self._code_lines(self.before), self._code_lines(self.after)
         return _compare(self.path, self.change.state, old, new)
+
+    def _code_lines(self, version: Version) -> list[tuple[int, str]]:
+        lines = without_comments(version.text, self.language)
+        if not self.is_test:
+            lines = [_RELEASE.sub("", line) for line in lines]
+        return [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+
+    @property
+    def language(self) -> str:
+        language = language_of(self.path)
+        return language.name if language else ""
 
     def at(self, line: int) -> str:
         return f"{self.path}:{line}"
 
     def added_lines(self) -> list[tuple[int, str]]:
-        return [pair for pair in enumerate(self.after.lines, 1) if pair[0] in self.change.added]
+        return [(number, line) for number, line in enumerate(self.after.lines, 1) if number in self.change.added]
 
 
 class ApiChange(Struct, frozen=True):
@@ -240,60 +251,57 @@ class ApiChange(Struct, frozen=True):
 def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
     """Exported definitions that are gone or are now called differently, and exports that are gone. What only moved to
     another changed file is not gone."""
-    anywhere = {one.qualified for revision in revisions for one in revision.after.definitions}
+    names_after = {name for revision in revisions for name in revision.after.names}
     changes: list[ApiChange] = []
     for revision in revisions:
         if _INTERNAL.search(revision.path) or not (revision.is_product or revision.path.endswith(_DECLARATIONS)):
             continue
-        after = group_by_key((one.qualified, one) for one in revision.after.definitions)
-        counts = Counter(one.qualified for one in revision.before.definitions)
-        for one in _public(revision.before.definitions):
-            same_name = after.get(one.qualified, [])
-            owner = one.qualified.rpartition(".")[0]
-            if owner in counts and owner not in after:
+        after = group_by_key((new.qualified, new) for new in revision.after.definitions)
+        counts = Counter(old.qualified for old in revision.before.definitions)
+        for old in _public(revision.before.definitions):
+            same_name = after.get(old.qualified, [])
+            if old.owner in counts and old.owner not in after:
                 continue  # gone with its container
             # An implementation must accept what the interface does; callers may leave out what has a default.
-            is_implemented = any(held.kind in INTERFACES for held in after.get(owner, ()))
+            is_implemented = any(owner.kind in INTERFACES for owner in after.get(old.owner, ()))
             is_alike = str.__eq__ if is_implemented else _takes_the_same
-            if not same_name and one.qualified not in anywhere:
-                message = f"{one.qualified} ({one.kind}) is gone: {_short(one.signature)}"
-                finding = Finding("api", revision.at(one.start_line), message)
-                changes.append(ApiChange(finding, one.qualified, is_gone=True))
-            elif (
-                one.kind != "constant"
-                and len(same_name) == 1 == counts[one.qualified]
-                and not is_alike(_shape(one, revision.path), _shape(same_name[0], revision.path))
-            ):
-                was, now = _shorten_both(one.signature, same_name[0].signature)
-                message = f"{one.qualified} was {was}, is {now}"
-                finding = Finding("api", revision.at(same_name[0].start_line), message)
-                changes.append(ApiChange(finding, one.qualified))
-        offered = {(written.module, written.names) for written in revision.after.imports if written.reexport}
-        for written in revision.before.imports:
-            if written.reexport and (written.module, written.names) not in offered:
-                names = ", ".join(written.names) or "everything"
-                message = f"{names} of {written.module} is no longer exported from here"
-                changes.append(ApiChange(Finding("api", revision.at(written.line), message)))
+            if not same_name and old.qualified not in names_after:
+                message = f"{old.qualified} ({old.kind}) is gone: {_short(old.signature)}"
+                finding = Finding("api", revision.at(old.start_line), message)
+                changes.append(ApiChange(finding, old.qualified, is_gone=True))
+            elif old.kind != "constant" and len(same_name) == 1 == counts[old.qualified]:
+                (new,) = same_name
+                if not is_alike(_shape(old, revision.path), _shape(new, revision.path)):
+                    was, now = _shorten_both(old.signature, new.signature)
+                    message = f"{old.qualified} was {was}, is {now}"
+                    changes.append(ApiChange(Finding("api", revision.at(new.start_line), message), old.qualified))
+        exports = {(statement.module, statement.names) for statement in revision.after.imports if statement.reexport}
+        for statement in revision.before.imports:
+            if statement.reexport and (statement.module, statement.names) not in exports:
+                names = ", ".join(statement.names) or "everything"
+                message = f"{names} of {statement.module} is no longer exported from here"
+                changes.append(ApiChange(Finding("api", revision.at(statement.line), message)))
     return changes
 
 
 def _public(definitions: Sequence[Definition]) -> list[Definition]:
     """What others can name: exported, and not inside a function or hidden type."""
-    by_name = {one.qualified: one for one in definitions}
-    owners = {one.qualified: by_name.get(one.qualified.rpartition(".")[0]) for one in definitions}
-    return [
-        one
-        for one in definitions
-        if one.exported and one.kind in _API_KINDS and not _HIDDEN.search(one.signature.partition(one.name)[0])
-        if (owner := owners[one.qualified]) is None or (owner.exported and not owner.is_function)
-    ]
+    by_name = {definition.qualified: definition for definition in definitions}
+    public = []
+    for definition in definitions:
+        is_hidden = _HIDDEN.search(definition.signature.partition(definition.name)[0]) is not None
+        owner = by_name.get(definition.owner)
+        is_within_reach = owner is None or (owner.exported and not owner.is_function)
+        if definition.exported and definition.kind in _API_KINDS and is_within_reach and not is_hidden:
+            public.append(definition)
+    return public
 
 
-def _shape(one: Definition, path: str) -> str:
+def _shape(definition: Definition, path: str) -> str:
     """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, `async` if
     the task or promise is written as the result, what a type derives from, and what a function takes out of an object
     whose type is written."""
-    text = _without_bases(one.signature, path) if one.kind in HOLDING else one.signature
+    text = _without_bases(definition.signature, path) if definition.kind in HOLDING else definition.signature
     text = _ASYNC.sub("", text) if _PROMISED.search(text) else text
     text = _UNPACKED.sub("", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
     return re.sub(r"[,;](?=[)\]}])", "", text)
@@ -341,7 +349,7 @@ def _shorten_both(before: str, now: str) -> tuple[str, str]:
     shorter = _short(before), _short(now)
     if shorter[0] != shorter[1]:
         return shorter
-    texts = [" ".join(one.split()) for one in (before, now)]
+    texts = [" ".join(signature.split()) for signature in (before, now)]
     start = texts[0].rfind(",", 0, _count_alike(*texts)) + 1
     return f"…{_short(texts[0][start:])}", f"…{_short(texts[1][start:])}"
 
@@ -352,7 +360,7 @@ _EXPECTATION = re.compile(
 
 
 def _is_expectation(line: str) -> bool:
-    """Whether it checks something, and not only has a name in backticks that says so, as tests in Kotlin do."""
+    """Whether a line checks something. Names in backticks, as tests in Kotlin have them, only sound like it."""
     return _EXPECTATION.search(re.sub(r"`[^`]*`", "", line)) is not None
 
 
@@ -364,82 +372,82 @@ _CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
 _MARK_LINES = 4  # around the start of a test
 
 
-def _is_test_case(one: Definition, language: str, lines: Sequence[str], used: Collection[str]) -> bool:
+def _is_test_case(function: Definition, language: str, lines: Sequence[str], used: Collection[str]) -> bool:
     """Whether a framework runs a function of a test file as a test. A helper is called or passed by its name, and
     what sets a class up is a constructor or has a name that frameworks know."""
-    above = "\n".join(lines[max(one.start_line - _MARK_LINES, 0) : one.start_line + 1])
-    return (
-        one.name not in used
-        and not _is_constructor(one)
-        and one.name != "setUp"
-        and not _is_callback(one)
-        and may_be_test(language, one.qualified, above)
-    )
+    above = "\n".join(lines[max(function.start_line - _MARK_LINES, 0) : function.start_line + 1])
+    is_helper = function.name in used or function.name == "setUp" or _is_constructor(function) or _is_callback(function)
+    return not is_helper and may_be_test(language, function.qualified, above)
 
 
-def _is_callback(one: Definition) -> bool:
+def _is_callback(function: Definition) -> bool:
     """Whether it is a function of an object that is passed on, as in `head({ title: () => … })`."""
-    return one.kind == "method" and "." not in one.qualified and not one.exported
+    return function.kind == "method" and not function.owner and not function.exported
 
 
 def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     """Removed tests, changed assertions and test data: behaviour somebody relied on. A line that only uses a new
     name still expects the same."""
-    sides = (one.before.text for one in revisions), (one.after.text for one in revisions)
-    old, new = ({name for text in side for name in _CALLED.findall(text) if name} for side in sides)
-    renamed = old ^ new
+    called_before = {name for revision in revisions for name in _CALLED.findall(revision.before.text) if name}
+    called_after = {name for revision in revisions for name in _CALLED.findall(revision.after.text) if name}
+    changed_names = called_before ^ called_after
 
     def strip_names(line: str) -> str:
-        return _strip_spaces(_CALLED.sub(lambda match: "" if match[1] in renamed else match[0], line))
+        return _strip_spaces(_CALLED.sub(lambda match: "" if match[1] in changed_names else match[0], line))
 
     remaining = {strip_names(line) for revision in revisions if revision.is_test for line in revision.after.lines}
-    names = {one.qualified for revision in revisions for one in revision.after.definitions}
+    names_after = {name for revision in revisions for name in revision.after.names}
     used = {use.name for revision in revisions for use in revision.before.references}
-    used |= {name for revision in revisions for written in revision.before.imports for name in written.names}
+    used |= {name for revision in revisions for statement in revision.before.imports for name in statement.names}
     findings = []
     for revision in revisions:
         if not revision.is_test or kind_of_manifest(revision.path):
             continue
-        language = language_of(revision.path)
-        before = {one.qualified: one for one in revision.before.definitions if one.is_function}
-        gone = [one for name, one in before.items() if name not in names and name.rpartition(".")[0] not in before]
-        renamed_tests = _find_renamed(revision)
-        gone = [one for one in gone if one.qualified not in renamed_tests]
-        lines = revision.before.lines
-        gone = [one for one in gone if _is_test_case(one, language.name if language else "", lines, used)]
-        findings += [Finding("expectation", revision.at(d.start_line), f"the test {d.qualified} is gone") for d in gone]
-        elsewhere = {one.line for one in revision.before.imports}
-        elsewhere.update(one.start_line for one in before.values() if one.end_line > one.start_line)
-        elsewhere.update(line for one in gone for line in range(one.start_line, one.end_line + 1))
-        reworded = {
-            _strip_spaces(_LITERAL.sub("", line)) for _, line in revision.added_lines() if _FAILING.search(line)
-        }
-        removed = [
-            (number, line)
-            for number, line in enumerate(revision.before.lines, 1)
-            if number in revision.code.removed and number not in elsewhere and strip_names(line) not in remaining
-            if not (_FAILING.search(line) and _strip_spaces(_LITERAL.sub("", line)) in reworded)
-        ]
-        expected = [(number, line.strip()) for number, line in removed if _is_expectation(line)]
-        if expected:
-            message = f"no longer expected: {expected[0][1][:160]}"
-            message += f"; and {len(expected) - 1} more in this file" if len(expected) > 1 else ""
-            findings.append(Finding("expectation", revision.at(expected[0][0]), message))
-        findings += _find_changed_data(revision, [pair for pair in removed if not _is_expectation(pair[1])])
+        lines, renamed = revision.before.lines, _find_renamed(revision)
+        functions = {item.qualified: item for item in revision.before.definitions if item.is_function}
+        elsewhere = {
+            statement.line for statement in revision.before.imports
+        }  # lines about which something else is said
+        for name, function in functions.items():
+            if function.end_line > function.start_line:
+                elsewhere.add(function.start_line)
+            is_gone = name not in names_after and name not in renamed and function.owner not in functions
+            if is_gone and _is_test_case(function, revision.language, lines, used):
+                finding = Finding("expectation", revision.at(function.start_line), f"the test {name} is gone")
+                findings.append(finding)
+                elsewhere.update(range(function.start_line, function.end_line + 1))
+        reworded = {_without_values(line) for _, line in revision.added_lines() if _FAILING.search(line)}
+        expectations, others = list[tuple[int, str]](), list[tuple[int, str]]()
+        for number, line in enumerate(lines, 1):
+            if number not in revision.code.removed or number in elsewhere or strip_names(line) in remaining:
+                continue
+            if not (_FAILING.search(line) and _without_values(line) in reworded):
+                (expectations if _is_expectation(line) else others).append((number, line))
+        if expectations:
+            (number, line), *more = expectations
+            message = f"no longer expected: {line.strip()[:160]}"
+            message += f"; and {len(more)} more in this file" if more else ""
+            findings.append(Finding("expectation", revision.at(number), message))
+        findings += _find_changed_data(revision, others)
     return findings
 
 
 def _find_changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -> list[Finding]:
     """One finding for lines of a test that reappear with other values, such as rows of a table of cases."""
     added = [line for _, line in revision.added_lines() if _LITERAL.search(line)]
-    for number, line in removed:
-        values = _LITERAL.findall(line)
-        for other in added if values else ():
-            same_frame = _strip_spaces(_LITERAL.sub("", line)) == _strip_spaces(_LITERAL.sub("", other))
-            if same_frame and values != _LITERAL.findall(other) and values[:1] == _LITERAL.findall(other)[:1]:
-                message = f"test data changed: {line.strip()[:80]} became {other.strip()[:80]}"
+    for number, before in removed:
+        values = _LITERAL.findall(before)
+        for after in added if values else ():
+            new_values = _LITERAL.findall(after)
+            is_same_case = _without_values(before) == _without_values(after) and values[:1] == new_values[:1]
+            if is_same_case and values != new_values:
+                message = f"test data changed: {before.strip()[:80]} became {after.strip()[:80]}"
                 return [Finding("expectation", revision.at(number), message)]
     return []
+
+
+def _without_values(line: str) -> str:
+    return _strip_spaces(_LITERAL.sub("", line))
 
 
 def _strip_spaces(line: str) -> str:
@@ -465,37 +473,40 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         for use in revision.after.references
         if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
     }
-    calling = group_by_key(
+    calls = group_by_key(
         (use.within.rpartition(".")[2], use.name)
-        for one in products
-        for use in one.after.references
+        for revision in products
+        for use in revision.after.references
         if use.role == "call"
     )
-    called = set(reachable(called, lambda name: calling.get(name, ())))  # what a test calls may call it
+    called = set(reachable(called, lambda name: calls.get(name, ())))  # what a test calls may call it
     moved = {name for revision in revisions for name in revision.before.names - revision.after.names}
 
-    def lacks_test(revision: Revision, one: Definition) -> bool:
-        in_use = _names_in_tests(one, revision.after.definitions, revision.before.names)
-        return not any(used.rpartition(".")[2] in called or in_tests(revision.path, used) for used in in_use)
+    def has_test(revision: Revision, function: Definition) -> bool:
+        names = _names_in_tests(function, revision)
+        return any(name.rpartition(".")[2] in called or in_tests(revision.path, name) for name in names)
 
     findings = []
     changed: list[tuple[int, str, str]] = []  # minus lines, place and name
     for revision in products:
         lines, tests = touched[revision.path], inline[revision.path]
-        functions = [one for one in revision.after.definitions if one.is_function and not _is_callback(one)]
-        functions = [one for one in functions if one.qualified in lines and one.qualified not in tests]
-        renamed = set(_find_renamed(revision).values())
-        for one in functions:
-            is_edited = lines[one.qualified] > 1  # and has not only another name
-            if one.qualified in revision.before.names or (one.qualified in renamed and is_edited):
-                changed.append((-lines[one.qualified], revision.at(one.start_line), one.qualified))
-        # What moved is not new, and a constructor comes with its class.
-        known, offered = revision.before.names | renamed | moved, _find_offered(revision, has_tests=has_tests)
-        added = [one for one in functions if one.qualified not in known and not _is_constructor(one)]
-        added = [one for one in added if one.qualified in offered]
-        if new := [one for one in added if lacks_test(revision, one)]:
+        names_before, renamed = revision.before.names, set(_find_renamed(revision).values())
+        expected = _find_offered(revision, has_tests=has_tests)
+        untested: list[Definition] = []
+        for function in revision.after.definitions:
+            name = function.qualified
+            if not function.is_function or _is_callback(function) or name not in lines or name in tests:
+                continue
+            if name in names_before or (name in renamed and lines[name] > 1):  # more than its name changed
+                changed.append((-lines[name], revision.at(function.start_line), name))
+            # What moved is not new, and a constructor comes with its class.
+            is_new = name not in names_before and name not in renamed and name not in moved
+            if is_new and not _is_constructor(function) and name in expected and not has_test(revision, function):
+                untested.append(function)
+        if untested:
             what = ("is new, and no test names it", "are new, and no test names them")
-            findings.append(_list_functions(revision.at(new[0].start_line), [one.qualified for one in new], what))
+            place = revision.at(untested[0].start_line)
+            findings.append(_list_functions(place, [function.qualified for function in untested], what))
     if changed and not has_tests:
         changed.sort()
         what = ("was changed, and no test was", "were changed, and no test was")
@@ -505,42 +516,43 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
 
 def find_inline_tests(revision: Revision) -> set[str]:
     """The functions of a new version in a test module or below an attribute that marks a test, and the module."""
-    language = language_of(revision.path)
-    if language is None or not may_have_inline_tests(language.name):
+    if not may_have_inline_tests(revision.language):
         return set()
     lines = dict(enumerate(revision.after.lines, 1))
-    tests = (one for one in revision.after.definitions if is_marked_test(lines, one.qualified, one.start_line))
-    return {one.qualified for one in tests}
+    names = ((definition.qualified, definition.start_line) for definition in revision.after.definitions)
+    return {name for name, start in names if is_marked_test(lines, name, start)}
 
 
-def _names_in_tests(one: Definition, definitions: Sequence[Definition], before: Collection[str]) -> tuple[str, ...]:
-    """The names of what a test of a function uses: the class, if a new one has no other function: a framework may call
-    that of a job or a command."""
-    owner = one.qualified.rpartition(".")[0]
-    offered = [other for other in definitions if other.is_function and other.exported and not _is_constructor(other)]
-    beside = {other.name for other in offered if other.qualified.rpartition(".")[0] == owner}
-    is_by_class = owner and owner not in before and beside == {one.name}
-    return (one.qualified, owner) if is_by_class else (one.qualified,)
+def _names_in_tests(function: Definition, revision: Revision) -> tuple[str, ...]:
+    """The names by which a test may use a function: its own and, if it is the only one of a new class, that of the
+    class, since a framework may call it, as that of a job or a command."""
+    owner = function.owner
+    of_owner = (item for item in revision.after.definitions if item.is_function and item.owner == owner)
+    offered = {item.name for item in of_owner if item.exported and not _is_constructor(item)}
+    is_by_class = owner and owner not in revision.before.names and offered == {function.name}
+    return (function.qualified, owner) if is_by_class else (function.qualified,)
 
 
-def _is_constructor(one: Definition) -> bool:
-    return "." in one.qualified and one.name in (one.qualified.split(".")[-2], *CONSTRUCTORS)
+def _is_constructor(function: Definition) -> bool:
+    return bool(function.owner) and function.name in (function.owner.rpartition(".")[2], *CONSTRUCTORS)
 
 
 def _find_offered(revision: Revision, *, has_tests: bool) -> set[str]:
-    """The definitions that tests can be expected to name: an override, an operator, or in Rust a function of a trait,
-    is reached by what it implements. A change without any tests lacks one of everything that is not marked as
-    private."""
+    """The names of definitions that tests can be expected to use. In a change with tests, an override, an operator, or
+    in Rust a function of a trait, is reached by what it implements. A change without any lacks a test of everything
+    that is not marked as private."""
 
-    def is_implementing(one: Definition) -> bool:
-        is_of_trait = "." in one.qualified and revision.path.endswith(".rs") and "pub " not in one.signature
-        is_override = _OVERRIDES.search(one.signature.partition(one.name)[0]) is not None
-        return is_of_trait or is_override or one.name.startswith("__")
+    def is_expected(definition: Definition) -> bool:
+        if not has_tests:
+            return _PRIVATE.match(definition.name) is None
+        is_of_trait = definition.owner and revision.path.endswith(".rs") and "pub " not in definition.signature
+        is_override = _OVERRIDES.search(definition.signature.partition(definition.name)[0]) is not None
+        return not (is_of_trait or is_override or definition.name.startswith("__"))
 
-    lines, is_ruby, after = revision.after.lines, revision.path.endswith(".rb"), revision.after.definitions
-    offered = [one for one in _public(after) if not is_implementing(one)] if has_tests else after
-    hidden = {one.qualified for one in offered if is_ruby and _is_private_in_ruby(lines, one.start_line)}
-    return {one.qualified for one in offered if has_tests or not _PRIVATE.match(one.name)} - hidden
+    lines, is_ruby = revision.after.lines, revision.path.endswith(".rb")
+    offered = _public(revision.after.definitions) if has_tests else revision.after.definitions
+    hidden = {item.qualified for item in offered if is_ruby and _is_private_in_ruby(lines, item.start_line)}
+    return {definition.qualified for definition in offered if is_expected(definition)} - hidden
 
 
 _PRIVATE = re.compile(r"_(?!_)|#")
@@ -567,33 +579,32 @@ def _list_functions(place: str, names: Sequence[str], what: tuple[str, str]) -> 
 
 
 def list_names(names: Iterable[str]) -> str:
-    every = list(dict.fromkeys(names))  # overloads have one name
-    return ", ".join(every[:MOST_NAMED]) + (f" and {len(every) - MOST_NAMED} more" if len(every) > MOST_NAMED else "")
+    distinct = list(dict.fromkeys(names))  # overloads share a name
+    more = f" and {len(distinct) - MOST_NAMED} more" if len(distinct) > MOST_NAMED else ""
+    return ", ".join(distinct[:MOST_NAMED]) + more
 
 
 def _find_renamed(revision: Revision) -> dict[str, str]:
     """Removed functions, each with a new one that does nearly the same, by their texts without names."""
-    present = revision.after.names
-    names_before = revision.before.names
-    new = [one for one in revision.after.definitions if one.is_function and one.qualified not in names_before]
-    gone = [one for one in revision.before.definitions if one.is_function and one.qualified not in present]
-    before, after = revision.before.lines, revision.after.lines
+    before, after = revision.before, revision.after
+    names_before, names_after = before.names, after.names
+    added = [item for item in after.definitions if item.is_function and item.qualified not in names_before]
+    gone = [item for item in before.definitions if item.is_function and item.qualified not in names_after]
     renamed: dict[str, str] = {}
-    for other in gone if new else ():
-        compared = difflib.SequenceMatcher()
-        compared.set_seq2(_text_without_name(before, other))
-        owner = other.qualified.rpartition(".")[0]
-        alike = [one for one in new if one.kind == other.kind and one.qualified.rpartition(".")[0] == owner]
-        for one in sorted(alike, key=lambda one: abs(one.start_line - other.start_line))[:MOST_RENAMED]:
-            compared.set_seq1(_text_without_name(after, one))
-            if compared.real_quick_ratio() >= RENAMED_AT <= compared.quick_ratio() and compared.ratio() >= RENAMED_AT:
-                renamed[other.qualified] = one.qualified
+    for old in gone if added else ():
+        matcher = difflib.SequenceMatcher()
+        matcher.set_seq2(_text_without_name(before, old))
+        alike = [new for new in added if (new.kind, new.owner) == (old.kind, old.owner)]
+        for new in sorted(alike, key=lambda new: abs(new.start_line - old.start_line))[:MOST_RENAMED]:
+            matcher.set_seq1(_text_without_name(after, new))
+            if matcher.real_quick_ratio() >= RENAMED_AT <= matcher.quick_ratio() and matcher.ratio() >= RENAMED_AT:
+                renamed[old.qualified] = new.qualified
                 break
     return renamed
 
 
-def _text_without_name(lines: Sequence[str], one: Definition) -> str:
-    return "\n".join(lines[one.start_line - 1 : one.end_line]).replace(one.name, "")[:RENAMED_CHARS]
+def _text_without_name(version: Version, function: Definition) -> str:
+    return version.text_of(function).replace(function.name, "")[:RENAMED_CHARS]
 
 
 def new_dependencies(
@@ -603,34 +614,36 @@ def new_dependencies(
     used_elsewhere: Collection[str],
     project_packages: Collection[str],
 ) -> list[Finding]:
-    """Packages that no manifest named before, versions with which something may break or of which an earlier one is
-    taken again, and outside modules that nothing imported before: `imported` are the new ones with their places,
-    `used_elsewhere` the unchanged files'. The packages of the repository itself are no news."""
-    old, new = _by_manifest(before), _by_manifest(after)
-    names_before = {one.name for one in before}
+    """Packages that no manifest named before, updates that may break something, downgrades, and outside modules that
+    nothing imported before: `imported` are those of new lines with their places, `used_elsewhere` the packages of
+    unchanged files. The packages of the repository itself are no news."""
+    old_versions, new_versions = _versions_by_key(before), _versions_by_key(after)
+    names_before = {dependency.name for dependency in before}
     findings = []
     updates: dict[tuple[str, str], dict[str, str]] = {}  # by both versions, the place of each package
-    for one in (one for one in after if one.name not in project_packages):
-        key = _key(one)
-        gone = old.get(key, set()) - new[key]
-        if one.name not in names_before:
-            message = f"{one.name} {one.version}".strip() + " is a new dependency"
-            findings.append(Finding("dependency", one.source, message))
-        elif one.version not in old.get(key, ()) and any(_may_break(version, one.version) for version in gone):
-            was = " or ".join(sorted(version or "any version" for version in gone))
-            updates.setdefault((was, one.version or "any version"), {}).setdefault(one.name, one.source)
+    for dependency in after:
+        name, version, place = dependency.name, dependency.version, dependency.source
+        if name in project_packages:
+            continue
+        old = old_versions.get(_key(dependency), set())
+        gone = old - new_versions[_key(dependency)]
+        if name not in names_before:
+            findings.append(Finding("dependency", place, f"{name} {version}".strip() + " is a new dependency"))
+        elif version not in old and any(_may_break(earlier, version) for earlier in gone):
+            was = " or ".join(sorted(earlier or "any version" for earlier in gone))
+            updates.setdefault((was, version or "any version"), {}).setdefault(name, place)
     for (was, now), sources in updates.items():
         first, *more = sources
         names = f"{first} and {len(more)} more were {was}, are" if more else f"{first} was {was}, is"
         findings.append(Finding("dependency", sources[first], f"{names} {now}"))
-    declared = {package_of(one.name): one.name in names_before for one in after}
+    was_declared = {package_of(dependency.name): dependency.name in names_before for dependency in after}
     for module, place in imported:
         package = package_of(module)
         first = re.split(r"[./:\\]", module)[0]
         is_standard = module.startswith("node:") or first in sys.stdlib_module_names or first.lower() in _STANDARD
-        if package and package not in used_elsewhere and not is_standard and declared.get(package, True):
-            # Elsewhere modules have other names than the packages that bring them.
-            is_missing = package not in declared and place.rpartition(":")[0].endswith(_SCRIPTS)
+        if package and package not in used_elsewhere and not is_standard and was_declared.get(package, True):
+            # Only scripts import packages by the names that manifests use.
+            is_missing = package not in was_declared and place.rpartition(":")[0].endswith(_SCRIPTS)
             what = "is imported, and no manifest names it" if is_missing else "is imported for the first time"
             findings.append(Finding("dependency", place, f"{module} {what}"))
     return list({finding.message: finding for finding in reversed(findings)}.values())[::-1]
@@ -646,13 +659,14 @@ def _may_break(before: str, after: str) -> bool:
     return not old or not new or old[:major] != new[:major] or new < old
 
 
-def _key(one: Dependency) -> tuple[str, str, str]:
+def _key(dependency: Dependency) -> tuple[str, str, str]:
     """The manifest, its group and the package: a workspace names one package in many manifests."""
-    return one.source.rpartition(":")[0], one.group, one.name
+    return dependency.source.rpartition(":")[0], dependency.group, dependency.name
 
 
-def _by_manifest(listed: Iterable[Dependency]) -> dict[tuple[str, str, str], set[str]]:
-    return {key: set(versions) for key, versions in group_by_key((_key(one), one.version) for one in listed).items()}
+def _versions_by_key(dependencies: Iterable[Dependency]) -> dict[tuple[str, str, str], set[str]]:
+    pairs = ((_key(dependency), dependency.version) for dependency in dependencies)
+    return {key: set(versions) for key, versions in group_by_key(pairs).items()}
 
 
 def package_of(module: str) -> str:
@@ -695,7 +709,7 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
         places = [match["place"].rstrip("/.") for match in _PLACE.finditer(memory.memory)]
         for revision in revisions if forbidden else ():
             path = f"/{revision.path}"
-            lies_there = any(path.startswith(f"/{one}/") or path.endswith(f"/{one}") for one in places)
+            lies_there = any(path.startswith(f"/{place}/") or path.endswith(f"/{place}") for place in places)
             if revision.is_test or (places and not lies_there):
                 continue
             if (memory.scope and not is_in_scope(memory.scope, [revision.path], ())) or not revision.change.added:
@@ -712,23 +726,23 @@ def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) ->
 def _new_names(revision: Revision) -> list[tuple[int, str]]:
     """Modules that new lines import and names they call, the latter also with their receivers."""
     lines = dict(revision.added_lines())
-    modules = [
-        (written.line, name)
-        for written in revision.after.imports
-        if written.line in lines
-        for name in (written.module, package_of(written.module), *(f"{written.module}.{one}" for one in written.names))
-    ]
-    calls = [(number, called) for number, line in lines.items() for called in re.findall(r"[\w.]+(?=\()", line)]
-    return [*modules, *calls, *((number, called.rpartition(".")[2]) for number, called in calls)]
+    modules: list[tuple[int, str]] = []
+    for statement in revision.after.imports:
+        if statement.line in lines:
+            members = (f"{statement.module}.{name}" for name in statement.names)
+            names = (statement.module, package_of(statement.module), *members)
+            modules += [(statement.line, name) for name in names]
+    calls = [(number, name) for number, line in lines.items() for name in re.findall(r"[\w.]+(?=\()", line)]
+    return [*modules, *calls, *((number, name.rpartition(".")[2]) for number, name in calls)]
 
 
 def find_dropped_calls(revisions: Sequence[Revision]) -> dict[str, str]:
     """Names that removed lines called and no changed file calls or imports now, each with the path of the call."""
-    remaining = {use.name for one in revisions for use in one.after.references if use.role == "call"}
-    remaining |= {name for one in revisions for written in one.after.imports for name in written.names}
+    remaining = {use.name for revision in revisions for use in revision.after.references if use.role == "call"}
+    remaining |= {name for revision in revisions for statement in revision.after.imports for name in statement.names}
     dropped: dict[str, str] = {}
-    for revision in (one for one in revisions if one.is_product):
-        for use in revision.before.references:
+    for revision in revisions:
+        for use in revision.before.references if revision.is_product else ():
             if use.role == "call" and use.line in revision.change.removed and use.name not in remaining:
                 dropped.setdefault(use.name, revision.path)
     return dropped
@@ -746,20 +760,21 @@ MOST_RISKS = 3  # files that need a second look
 def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     """Files that needed several fixes recently, by the subjects of the commits that changed them, newest first."""
     ranked = []
-    for path, of_file in subjects.items():
-        fixes = [subject for subject in of_file if _FIXING.search(subject) and not _HARMLESS.search(subject)]
-        if len(fixes) >= max(RISKY_FIXES, RISKY_SHARE * len(of_file)):
-            message = f"{len(of_file)} commits in {days} days, {len(fixes)} of them fixes; the last: {fixes[0][:100]}"
-            ranked.append((len(fixes), Finding("risk", path, message)))
-    ranked.sort(key=lambda pair: (-pair[0], pair[1].place))
-    return [finding for _, finding in ranked[:MOST_RISKS]]
+    for path, commits in subjects.items():
+        fixes = [subject for subject in commits if _FIXING.search(subject) and not _HARMLESS.search(subject)]
+        if len(fixes) >= max(RISKY_FIXES, RISKY_SHARE * len(commits)):
+            message = f"{len(commits)} commits in {days} days, {len(fixes)} of them fixes; the last: {fixes[0][:100]}"
+            ranked.append((-len(fixes), path, Finding("risk", path, message)))
+    return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:MOST_RISKS]]
 
 
 def most_severe_first(findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:
     """At most MOST_OF_A_KIND of each kind, and a note on each kind that has more."""
-    kinds: dict[str, list[Finding]] = {kind: [] for kind in KINDS}
-    for one in findings:
-        kinds[one.kind].append(one)
-    left_out = {kind: len(every) - MOST_OF_A_KIND for kind, every in kinds.items()}
-    notes = [f"{more} more findings of the kind {kind} are not listed" for kind, more in left_out.items() if more > 0]
-    return [one for every in kinds.values() for one in every[:MOST_OF_A_KIND]], notes
+    by_kind = group_by_key((finding.kind, finding) for finding in findings)
+    shown, notes = list[Finding](), list[str]()
+    for kind in KINDS:
+        of_kind = by_kind.get(kind, [])
+        shown += of_kind[:MOST_OF_A_KIND]
+        if (more := len(of_kind) - MOST_OF_A_KIND) > 0:
+            notes.append(f"{more} more findings of the kind {kind} are not listed")
+    return shown, notes

@@ -93,7 +93,8 @@ class LineDates(Struct, dict=True):
     @cached_property
     def bounds(self) -> Mapping[str, float]:
         """When each file last changed: none of its lines can be newer."""
-        return {path: float(one.time) for path, one in self.changed.items()} | dict.fromkeys(self.edited, self.now)
+        last_times = {path: float(change.time) for path, change in self.changed.items()}
+        return last_times | dict.fromkeys(self.edited, self.now)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -274,7 +275,7 @@ class History:
         head = git.read_pointer(self._git_dir / "HEAD")
         common = _common_dir(self._git_dir)
         watched = (self._git_dir, "logs/HEAD"), (common, "packed-refs"), (common, head.removeprefix("ref: "))
-        return repr([head, *(git.stamp(*one) for one in watched)])
+        return repr([head, *(git.stamp(folder, name) for folder, name in watched)])
 
     def tree_key(self) -> str:
         """Changes when the branch moves or something is staged."""
@@ -328,16 +329,9 @@ class History:
     def changes_with(self, path: str) -> list[dict[str, str]]:
         """What each commit of the last years that changed a file did, as a letter by path; newest first."""
         since = f"--since=@{int(self.newest_commit() - COMPANION_DAYS * _DAY)}"
-        shape = (
-            "--no-merges",
-            "--full-diff",
-            "--name-status",
-            "--no-renames",
-            "--relative",
-            "-z",
-            git.log_format("%H"),
-        )
-        log = self._text(("log", since, f"--max-count={MOST_COMPANIONS}", *shape, "HEAD", "--", path))
+        bounds = ("log", "--no-merges", since, f"--max-count={MOST_COMPANIONS}")
+        shape = ("--full-diff", "--name-status", "--no-renames", "--relative", "-z", git.log_format("%H"))
+        log = self._text((*bounds, *shape, "HEAD", "--", path))
         return [dict(zip(names[1::2], names[::2], strict=True)) for _, names in git.read_log(log, 1)]
 
     def _messages(self, message: str, *arguments: str, stdin: str = "") -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -444,9 +438,8 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
     except git.GitFailed as failed:
         return code.HotspotReport(0, (), days, 0, (f"no git history: {failed.what}",))
     logic = (file for file in facts.files() if file.kind == "code" and _has_logic(file.path, file.language))
-    files = {file.path: file.file_id for file in logic if file.path in authors and lies_below(file.path, below)}
-    often = {path: file_id for path, file_id in files.items() if len(authors[path]) > 1}
-    files = often or files
+    changed = {file.path: file.file_id for file in logic if file.path in authors and lies_below(file.path, below)}
+    files = {path: file_id for path, file_id in changed.items() if len(authors[path]) > 1} or changed
     definitions = Counter(file_id for file_id, _ in facts.outlines(list(files.values())))
     lines = {path: max(facts.lines(file_id), default=0) for path, file_id in files.items()}
     weights = {path: len(authors[path]) * lines[path] for path in files}
@@ -483,11 +476,11 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
     shape = (
         "log",
         "--no-merges",
+        f"--since=@{since}",
         "--name-status",
         "--relative",
         "-z",
         git.log_format("%H", "%aE"),
-        f"--since=@{since}",
     )
     try:
         log = git.run(root, (*shape, "--find-renames"))
@@ -495,10 +488,13 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
         log = git.run(root, (*shape, "--no-renames"))
     listed = git.run(root, ("cat-file", "blob", "HEAD:.git-blame-ignore-revs"), accept=(0, 128))
     ignored = frozenset(os.fsdecode(listed).split())
-    commits = [one for one in git.read_log(os.fsdecode(log), 2) if one[0][0] not in ignored]
+    count = 0
     today: dict[str, str] = {}  # by an earlier name
     authors: dict[str, list[str]] = {}
-    for (_, author), changes in commits:  # the newest first
+    for (commit, author), changes in git.read_log(os.fsdecode(log), 2):  # the newest first
+        if commit in ignored:
+            continue
+        count += 1
         words = iter(changes)
         for status in words:
             path = next(words)
@@ -506,4 +502,4 @@ def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:
                 old, path = path, next(words)
                 today[old] = today.get(path, path)
             authors.setdefault(today.get(path, path), []).append(author)
-    return len(commits), authors
+    return count, authors

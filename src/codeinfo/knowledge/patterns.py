@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from posixpath import commonpath
 
 from msgspec import Struct, field
@@ -136,12 +137,12 @@ def analyse(
     sizes: Counter[tuple[str, str]] = Counter()
     for (area, language), inside in _by_area(files, areas).items():
         shipped, declared = areas.packages(area, inside.values())
-        where = {
-            position: paths
-            for position, paths in uses_by_detector(inside).items()
-            for packages in [declared if detectors[position].category == TESTING else shipped]
-            if not detectors[position].packages or any(_normal(one) in packages for one in detectors[position].packages)
-        }
+        where = {}
+        for position, uses in uses_by_detector(inside).items():
+            needed = set(map(_normal, detectors[position].packages))
+            available = declared if detectors[position].category == TESTING else shipped
+            if not needed or not needed.isdisjoint(available):
+                where[position] = uses
         area_patterns = _patterns(detectors, where, area, history, inside)
         patterns += area_patterns
         product = {path: file for path, file in inside.items() if file.role == PRODUCT}
@@ -149,7 +150,7 @@ def analyse(
         golden += _golden_files(detectors, product, area_patterns, area, history)
     ordered = sorted(patterns, key=lambda p: (-sizes[p.area, p.language], p.area, *_question(p), -p.adoption, p.name))
     golden.sort(key=lambda file: (-sizes[file.area, detector_language(file.language)], file.area))
-    folders = {one: tuple(sorted(found)) for one, found in areas.folders.items() if len(found) > 1}
+    folders = {family: tuple(sorted(found)) for family, found in areas.folders.items() if len(found) > 1}
     return PatternReport(tuple(ordered), tuple(_conflicts(ordered, detectors)), tuple(golden), areas=folders)
 
 
@@ -198,45 +199,46 @@ def _patterns(
     """The answers of an area with these files, question by question."""
     roles = Counter(file.role for file in files.values())
     questions = group_by_key((_question(detectors[position]), position) for position in where)
-    people = history.authors({path for paths in where.values() for path in paths}) if history else 0
+    people = history.authors({path for uses in where.values() for path in uses}) if history else 0
     patterns: list[PatternUse] = []
     for positions in questions.values():
+        question = detectors[positions[0]]
         answering = len({path for position in positions for path in where[position]})
-        file_count = roles.get(TEST, 0) if detectors[positions[0]].category == TESTING else roles.get(PRODUCT, 0)
+        file_count = roles[TEST if question.category == TESTING else PRODUCT]
         is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * file_count
-        if is_rare and not detectors[positions[0]].from_project:
+        if is_rare and not question.from_project:
             continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
-        newest = {}
-        if history and len(positions) > 1 and detectors[positions[0]].advice:  # dates decide between answers
-            newest = {at: history.newest_use(where[at]) for at in positions}
-        counted = [
-            replace(
-                _count_uses(detectors[at], where[at], answering, area, history, newest.get(at)),
-                examples=_choose_examples(detectors, where[at], files, history),
-            )
-            for at in positions
-        ]
-        competing = [(detectors[at], one) for at, one in zip(positions, counted, strict=True)]
-        advised = _add_advice(competing, people) if detectors[positions[0]].advice else counted
-        patterns += _keep_gaining(advised, [where[at] for at in positions], history)
+        answers = []
+        for position in positions:
+            detector, uses, newest = detectors[position], where[position], None
+            if history and len(positions) > 1 and question.advice:  # dates decide between answers
+                newest = history.newest_use(uses)
+            examples = _choose_examples(detectors, uses, files, history)
+            answers.append((detector, _count_uses(detector, uses, answering, area, history, newest, examples)))
+        advised = _add_advice(answers, people) if question.advice else [pattern for _, pattern in answers]
+        patterns += _keep_gaining(advised, [where[position] for position in positions], history)
     return patterns
 
 
-def _keep_gaining(answers: Sequence[PatternUse], uses: Sequence[Lines], history: LineDates | None) -> list[PatternUse]:
+def _keep_gaining(
+    patterns: Sequence[PatternUse], uses: Sequence[Lines], history: LineDates | None
+) -> Iterator[PatternUse]:
     """Written lately is not enough to be rising: of the files that changed lately more must use it than of all."""
-    if history is None:
-        return list(answers)
-    lately = [{path for path in paths if history.changed_lately(path)} for paths in uses]
-    every = len(set().union(*lately)) or 1
-    gains = [100 * len(paths) / every >= one.adoption + GAIN for one, paths in zip(answers, lately, strict=True)]
-    return [
-        replace(one, trend=STABLE) if one.trend == RISING and not gain else one
-        for one, gain in zip(answers, gains, strict=True)
-    ]
+    lately = [{path for path in paths if history and history.changed_lately(path)} for paths in uses]
+    changed = len(set().union(*lately)) or 1
+    for pattern, paths in zip(patterns, lately, strict=True):
+        is_gaining = 100 * len(paths) / changed >= pattern.adoption + GAIN
+        yield pattern if is_gaining or pattern.trend != RISING else replace(pattern, trend=STABLE)
 
 
 def _count_uses(
-    detector: Detector, paths: Lines, answering: int, area: str, history: LineDates | None, newest: float | None
+    detector: Detector,
+    paths: Lines,
+    answering: int,
+    area: str,
+    history: LineDates | None,
+    newest: float | None,
+    examples: tuple[str, ...],
 ) -> PatternUse:
     momentum = history.trend(newest) if history and not history.is_young and newest is not None else ""
     return PatternUse(
@@ -251,6 +253,7 @@ def _count_uses(
         trend=STABLE if momentum == DECLINING else momentum,
         newest=iso_time(newest)[:10] if newest else "",
         guidance="",
+        examples=examples,
         area=area,
         of_files=answering,
         authors=history.authors(paths) if history else 0,
@@ -278,18 +281,20 @@ def _choose_examples(
 def with_near_examples(
     report: PatternReport, detectors: Sequence[Detector], files: Mapping[str, FileUses], path: str
 ) -> PatternReport:
-    """A report whose advice is shown in another file, as near as possible to one."""
+    """A report whose advice has its examples in other files, as near as possible to this one."""
     positions = {key_of(detector): at for at, detector in enumerate(detectors)}
-    by_distance = group_by_key((len(commonpath((path, one))), one) for one in files if one != path)
-    nearest = [files_there for _, files_there in sorted(by_distance.items(), reverse=True)]
+    by_nearness = group_by_key((len(commonpath((path, other))), other) for other in files if other != path)
 
-    def near(pattern: PatternUse) -> PatternUse:
+    def show_near(pattern: PatternUse) -> PatternUse:
         at = positions[key_of(pattern)]
-        uses = ({one: files[one].uses[at] for one in there if at in files[one].uses} for there in nearest)
-        examples = (_choose_examples(detectors, using, files, None) for using in uses if using)
-        return replace(pattern, examples=next(filter(None, examples), pattern.examples))
+        for _, group in sorted(by_nearness.items(), reverse=True):
+            uses = {other: files[other].uses[at] for other in group if at in files[other].uses}
+            if examples := _choose_examples(detectors, uses, files, None):
+                return replace(pattern, examples=examples)
+        return pattern
 
-    return replace(report, patterns=tuple(near(one) if one.guidance else one for one in report.patterns))
+    patterns = (show_near(pattern) if pattern.guidance else pattern for pattern in report.patterns)
+    return replace(report, patterns=tuple(patterns))
 
 
 _STAND_INS = frozenset(
@@ -303,67 +308,64 @@ def can_be_example(path: str, role: str = PRODUCT) -> bool:
     """Whether a file, by its path, is itself what others are modelled on: nothing that gathers other files, stands in
     for something or, among tests, serves them."""
     folder, _, name = path.rpartition("/")
-    words, around = (
-        {word for token in identifiers(part) for word in split_identifier(token)}
-        for part in (name, telling_folders(folder))
-    )
+    words, around = _words_of(name), _words_of(telling_folders(folder))
     unfit = _AROUND_TESTS if role == TEST else {"test", "tests", "testing"}
-    gathers = name.partition(".")[0] in _GATHERING
-    return (
-        not gathers and words.isdisjoint(unfit) and _STAND_INS.isdisjoint(words | around) and not is_test_helper(path)
-    )
+    is_gathering = name.partition(".")[0] in _GATHERING
+    is_stand_in = not _STAND_INS.isdisjoint(words | around)
+    return words.isdisjoint(unfit) and not (is_gathering or is_stand_in or is_test_helper(path))
+
+
+def _words_of(path: str) -> set[str]:
+    return {word for token in identifiers(path) for word in split_identifier(token)}
 
 
 def _add_advice(answers: Sequence[tuple[Detector, PatternUse]], people: int) -> list[PatternUse]:
     """The answers to one question with advice for new code: what most files do, or what replaces it. What most files
     do is never to be avoided, nor is the only pattern."""
-    better = {one.name: _successor(detector, one, answers, people) for detector, one in answers}
-    staying = max((one.files for _, one in answers if not better[one.name]), default=0)
-    taking = {successor.name for successor in better.values() if successor and successor.files == staying}
+    successors = {pattern.name: _find_successor(detector, pattern, answers, people) for detector, pattern in answers}
+    staying = max((pattern.files for _, pattern in answers if not successors[pattern.name]), default=0)
+    taking = {successor.name for successor in successors.values() if successor and successor.files == staying}
     # What the language or framework offers now is already common: then the older ones are not advised.
-    is_overtaken = any(rival.modern and other.adoption > CONFLICT_ABOVE for rival, other in answers)
+    is_overtaken = any(detector.modern and pattern.adoption > CONFLICT_ABOVE for detector, pattern in answers)
     advised = []
-    for detector, one in answers:
-        successor = better[one.name]
-        most_of_others = max((other.files for _, other in answers if other is not one), default=0)
+    for detector, pattern in answers:
+        adoption, files, successor = pattern.adoption, pattern.files, successors[pattern.name]
+        most_of_others = max((other.files for _, other in answers if other is not pattern), default=0)
+        is_usual = pattern.name in taking or (adoption >= PREFER_AT and files > most_of_others)
         guidance = ""
-        if successor and LEAST_SHARE <= one.adoption < PREFER_AT and LEAST_FILES <= one.files < successor.files:
-            guidance = "avoid"
-        elif (
-            _is_backed(detector, one, people)
-            and not successor
-            and (one.name in taking or (one.adoption >= PREFER_AT and one.files > most_of_others))
-            and (detector.modern or not is_overtaken)
-        ):
-            guidance = "use" if one.adoption >= USE_AT else "prefer"
-        momentum = DECLINING if successor else one.trend
+        if successor:
+            if LEAST_SHARE <= adoption < PREFER_AT and LEAST_FILES <= files < successor.files:
+                guidance = "avoid"
+        elif _is_backed(detector, pattern, people) and is_usual and (detector.modern or not is_overtaken):
+            guidance = "use" if adoption >= USE_AT else "prefer"
+        momentum = DECLINING if successor else pattern.trend
         instead = successor.name if successor and guidance else ""
-        advised.append(replace(one, trend=momentum, guidance=guidance, instead=instead))
+        advised.append(replace(pattern, trend=momentum, guidance=guidance, instead=instead))
     return advised
 
 
-def _is_backed(detector: Detector, one: PatternUse, people: int) -> bool:
+def _is_backed(detector: Detector, pattern: PatternUse, people: int) -> bool:
     """Whether enough files and people use a pattern to advise it at all."""
-    by_team = one.authors >= LEAST_AUTHORS or people < LEAST_AUTHORS or not one.authors
-    return not detector.poor and one.files >= LEAST_FILES and by_team
+    by_team = pattern.authors >= LEAST_AUTHORS or people < LEAST_AUTHORS or not pattern.authors
+    return not detector.poor and pattern.files >= LEAST_FILES and by_team
 
 
-def _successor(
-    detector: Detector, one: PatternUse, answers: Sequence[tuple[Detector, PatternUse]], people: int
+def _find_successor(
+    detector: Detector, pattern: PatternUse, answers: Sequence[tuple[Detector, PatternUse]], people: int
 ) -> PatternUse | None:
     """What replaces a pattern that nobody wrote in the half year before the newest use of the other. Being written
     less is not enough, since both may be fine: the other must be where the language or framework went. For a
     project's own patterns the dates alone decide."""
-    if detector.modern or not one.trend:
+    if detector.modern or not pattern.trend:
         return None
     successors = [
         other
         for rival, other in answers
-        if other is not one
+        if other is not pattern
         and other.trend == RISING
         and _is_backed(rival, other, people)
         and (rival.modern or detector.from_project)
-        and _days(other.newest) - _days(one.newest) >= DECLINING_DAYS
+        and _days(other.newest) - _days(pattern.newest) >= DECLINING_DAYS
     ]
     return max(successors, key=lambda other: (other.files, other.name), default=None)
 
@@ -401,10 +403,9 @@ def _conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) ->
         and (p.area, *_question(p)) not in settled
     ]
     return [
-        PatternConflict(*_question(one), (one.name, other.name), (one.adoption, other.adoption), one.area)
-        for at, one in enumerate(common)
-        for other in common[at + 1 :]
-        if (one.area, _question(one)) == (other.area, _question(other))
+        PatternConflict(*_question(first), (first.name, second.name), (first.adoption, second.adoption), first.area)
+        for first, second in combinations(common, 2)
+        if (first.area, _question(first)) == (second.area, _question(second))
     ]
 
 
@@ -494,8 +495,8 @@ def narrow(
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
     """The part of a report about a file's package, in the file's language family."""
     family = detector_language(language)
-    folders = (f"{one}/" if one else "" for one in report.areas.get(family, ()))
-    area = max((folder for folder in folders if path.startswith(folder)), key=len, default="").rstrip("/") or TOP
+    around = (folder for folder in report.areas.get(family, ()) if lies_below(path, folder))
+    area = max(around, key=len, default="") or TOP
     return _part(report, lambda item: item.area == area and item.language == family)
 
 

@@ -62,7 +62,7 @@ def describe_project(
     number of files with tests beside the code."""
     declared, notes = dependencies(texts)
     own_names = set(project_names(texts).values())
-    declared = tuple(sorted(declared, key=lambda one: (one.name in own_names, not _is_of_main(one, sizes))))
+    declared = tuple(sorted(declared, key=lambda item: (item.name in own_names, not _is_of_main(item, sizes))))
     return MetadataReport(
         name=_name(texts, sizes) or root.name,
         root=str(root),
@@ -113,34 +113,31 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     properties = {name: value for table in of_files.values() for name, value in table.items()}
     properties |= manifests.catalog_values(texts)
     central: dict[str, dict[tuple[str, str], str]] = defaultdict(dict)
-    for one in filter(_is_central, declared):
-        folder = one.source[: one.source.rfind("/") + 1]
-        central[folder].setdefault((_list_of(one.group), one.name.lower()), one.version)
-    declared = [
-        replace(one, version=_central_version(one, central))
-        if not one.version or one.version.startswith(FROM_CATALOG)
-        else one
-        for one in declared
-        if not _is_central(one)
-    ]
-    once: dict[tuple[str, str, str, str], Dependency] = {}
-    for one in declared:
-        version = _insert(one.version, ChainMap(of_files[one.source.rpartition(":")[0]], properties))
-        key = (one.name, version, one.source.rpartition(":")[0], one.group)
-        once.setdefault(key, replace(one, version=version))
+    for item in filter(_is_central, declared):
+        folder = item.source[: item.source.rfind("/") + 1]
+        central[folder].setdefault((_list_of(item.group), item.name.lower()), item.version)
+    distinct: dict[tuple[str, str, str, str], Dependency] = {}
+    for item in declared:
+        if _is_central(item):
+            continue
+        path, version = item.source.rpartition(":")[0], item.version
+        if not version or version.startswith(FROM_CATALOG):
+            version = _central_version(item, central)
+        version = _insert(version, ChainMap(of_files[path], properties))
+        distinct.setdefault((item.name, version, path, item.group), replace(item, version=version))
     own_names = set(project_names(texts).values())
-    return tuple(sorted(once.values(), key=lambda one: one.name in own_names)), tuple(notes)
+    return tuple(sorted(distinct.values(), key=lambda item: item.name in own_names)), tuple(notes)
 
 
 def _insert(version: str, properties: Mapping[str, str]) -> str:
     """A version with what it refers to; nothing if the manifests do not say what that is."""
-    version = _REFERENCE.sub(lambda named: properties.get(named[1], named[0]), version)
+    version = _REFERENCE.sub(lambda reference: properties.get(reference[1], reference[0]), version)
     return "" if "$" in version else version
 
 
-def _is_central(one: Dependency) -> bool:
+def _is_central(item: Dependency) -> bool:
     """Whether it is no dependency, but the version for those that refer to it or state none."""
-    return _CENTRAL in one.source or one.group.startswith(FROM_CATALOG)
+    return _CENTRAL in item.source or item.group.startswith(FROM_CATALOG)
 
 
 def _list_of(written: str) -> str:
@@ -149,12 +146,13 @@ def _list_of(written: str) -> str:
     return "" if name == "default" else name
 
 
-def _central_version(one: Dependency, central: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
+def _central_version(item: Dependency, central: Mapping[str, Mapping[tuple[str, str], str]]) -> str:
     """The version in the nearest list above a project that has the name."""
-    key = _list_of(one.version), one.name.lower()
-    above = [folder for folder, versions in central.items() if one.source.startswith(folder) and key in versions]
-    written = "" if key[0] in (CRATES, GEMS) else one.version
-    return central[max(above, key=len)][key] if above else written
+    key = _list_of(item.version), item.name.lower()
+    above = [folder for folder, versions in central.items() if item.source.startswith(folder) and key in versions]
+    if above:
+        return central[max(above, key=len)][key]
+    return "" if key[0] in (CRATES, GEMS) else item.version
 
 
 def frameworks(
@@ -261,8 +259,8 @@ def _is_main(language: str, sizes: Mapping[str, LanguageSize]) -> bool:
     return lines[language_family(language)] >= max(lines.values(), default=0) / 2
 
 
-def _is_of_main(one: Dependency, sizes: Mapping[str, LanguageSize]) -> bool:
-    kind = kind_of_manifest(one.source.rpartition(":")[0])
+def _is_of_main(item: Dependency, sizes: Mapping[str, LanguageSize]) -> bool:
+    kind = kind_of_manifest(item.source.rpartition(":")[0])
     return kind is None or not kind.family or _is_main(kind.family, sizes)
 
 

@@ -6,6 +6,7 @@ import configparser
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from xml.parsers import expat
@@ -60,8 +61,8 @@ def _count_nodes(node: yaml.Node, counts: dict[yaml.Node, int]) -> int:
     if node not in counts:
         counts[node] = _MOST_NODES  # until it is counted: it may contain itself
         pairs = node.value if isinstance(node, yaml.MappingNode) else ()
-        items = node.value if isinstance(node, yaml.SequenceNode) else [one for pair in pairs for one in pair]
-        counts[node] = 1 + sum(_count_nodes(one, counts) for one in items)
+        children = node.value if isinstance(node, yaml.SequenceNode) else chain.from_iterable(pairs)
+        counts[node] = 1 + sum(_count_nodes(child, counts) for child in children)
     return counts[node]
 
 
@@ -74,7 +75,7 @@ def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Ite
             yield from _mapping(value, (*around, name), depth - 1)
         elif isinstance(value, yaml.SequenceNode) and not value.flow_style:
             for item in value.value:
-                if isinstance(item, yaml.MappingNode) and not _is_one_thing(item):
+                if isinstance(item, yaml.MappingNode) and not _is_flat(item):
                     yield from _mapping(item, (*around, name), depth - 1)
                 else:
                     yield Entry(item.start_mark.line + 1, ".".join(around), name, _format_value(item, depth))
@@ -82,8 +83,8 @@ def _mapping(node: yaml.Node | None, around: tuple[str, ...], depth: int) -> Ite
             yield Entry(key.start_mark.line + 1, ".".join(around), name, _format_value(value, depth))
 
 
-def _is_one_thing(item: yaml.MappingNode) -> bool:
-    """Whether an item of a list must not be torn apart: `name: function-length` with `disabled: true`."""
+def _is_flat(item: yaml.MappingNode) -> bool:
+    """Whether an item of a list says one thing, such as `name: function-length` with `disabled: true`."""
     return all(isinstance(value, yaml.ScalarNode) for _, value in item.value)
 
 
@@ -118,8 +119,8 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
             yield Entry(key.start_mark.line + 1, files.strip(), "extends", _format_value(value, _MAX_DEPTH))
         elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
             for item in value.value:
-                named = {name.value: _format_value(one, 2) for name, one in item.value if name.value == "files"}
-                yield from _eslint(item, f" for {named['files'].strip('[]')}" if named else "")
+                patterns = [_format_value(setting, 2) for name, setting in item.value if name.value == "files"]
+                yield from _eslint(item, f" for {patterns[-1].strip('[]')}" if patterns else "")
 
 
 _NO_VALUE = re.compile(r"^[^\s#;\[][^=:\n]*$", re.MULTILINE)
@@ -148,9 +149,9 @@ def _table(table: Mapping[str, Any], around: tuple[str, ...], lines: Mapping[tup
     for key, value in table.items():
         if isinstance(value, Mapping) and (section, key.lower()) not in lines:
             yield from _table(value, (*around, key), lines)
-        elif isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value):
-            for one in value:
-                yield from _table(one, (*around, key), lines)
+        elif isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+            for item in value:
+                yield from _table(item, (*around, key), lines)
         else:
             shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
             yield Entry(lines.get((section, key.lower()), 1), section, key, shown)

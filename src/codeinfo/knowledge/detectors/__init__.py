@@ -124,7 +124,7 @@ def import_of(package: str, family: str) -> re.Pattern[str]:
 # --- those of a project --------------------------------------------------------------------------------------------
 
 
-class _Own(Struct, forbid_unknown_fields=True):
+class _ProjectPattern(Struct, forbid_unknown_fields=True):
     name: str
     category: str
     language: str
@@ -168,32 +168,32 @@ def project_detectors(tables: Sequence[Mapping[str, Any]], sandbox: PatternSandb
 def _project_detector(table: Mapping[str, Any], number: int, sandbox: PatternSandbox) -> Detector:
     where = f"pattern {number} of .codeinfo.toml"
     try:
-        own = convert(table, _Own)
+        pattern = convert(table, _ProjectPattern)
     except msgspec.ValidationError as error:
-        step = f"Use strings for {', '.join(_Own.__struct_fields__)}, and a list of them for paths"
+        step = f"Use strings for {', '.join(_ProjectPattern.__struct_fields__)}, and a list of them for paths"
         raise UsageError(f"{where}: {error}", next_step=step) from None
-    if not own.name or not own.language:
+    if not pattern.name or not pattern.language:
         raise UsageError(f"{where} has no name or language", next_step="Give it both")
-    if bool(own.regex) == bool(own.query):
+    if bool(pattern.regex) == bool(pattern.query):
         raise UsageError(f"{where} needs either a regex or a query", next_step="Give it one of them")
-    if own.category not in PATTERN_CATEGORIES:
+    if pattern.category not in PATTERN_CATEGORIES:
         step = f"Use one of {', '.join(PATTERN_CATEGORIES)}"
-        raise UsageError(f"{where}: {own.category!r} is not a category", next_step=step)
-    check_globs(own.paths, f"{where}, paths")
-    if own.regex and (wrong := sandbox.expression_complaint(own.regex)):
+        raise UsageError(f"{where}: {pattern.category!r} is not a category", next_step=step)
+    check_globs(pattern.paths, f"{where}, paths")
+    if pattern.regex and (wrong := sandbox.expression_complaint(pattern.regex)):
         raise UsageError(f"{where}, regex: {wrong}", next_step="Correct the regex")
-    if own.query and (wrong := sandbox.query_complaint(own.language, own.query)):
+    if pattern.query and (wrong := sandbox.query_complaint(pattern.language, pattern.query)):
         raise UsageError(f"{where}, query: {wrong}", next_step="Correct the query")
     return Detector(
-        name=own.name,
-        category=own.category,
-        question=own.question or f"{own.category}, the project's own",
-        language=detector_language(own.language),
-        expression=own.regex,
-        paths=own.paths,
+        name=pattern.name,
+        category=pattern.category,
+        question=pattern.question or f"{pattern.category}, the project's own",
+        language=detector_language(pattern.language),
+        expression=pattern.regex,
+        paths=pattern.paths,
         from_project=True,
-        query=own.query,
-        grammar=own.language if own.query else "",
+        query=pattern.query,
+        grammar=pattern.language if pattern.query else "",
     )
 
 
@@ -363,10 +363,8 @@ class Matcher:
             elif detector.from_project:
                 self._expressions.setdefault(detector.language, []).append(position)
             else:
-                templates = (
-                    (TEMPLATES,) if detector.in_text and detector.language == detector_language(TEMPLATES) else ()
-                )
-                for place in (detector.language, *templates):
+                is_for_templates = detector.in_text and detector.language == detector_language(TEMPLATES)
+                for place in (detector.language, TEMPLATES) if is_for_templates else (detector.language,):
                     about = place, detector.category == TESTING
                     words = self._by_word.setdefault(about, {}).setdefault(detector.within, {})
                     for word in detector.words:
@@ -378,25 +376,21 @@ class Matcher:
         return hashlib.sha256(repr((MOST_LINES, self.detectors)).encode()).hexdigest()[:16]
 
     def knows(self, language: str) -> bool:
-        return (
-            (_place(language), False) in self._by_word
-            or _place(language) in self._expressions
-            or language in self._queries
-        )
+        place = _place(language)
+        return (place, False) in self._by_word or place in self._expressions or language in self._queries
 
     def uses(self, text: str, language: str, path: str, role: str = "") -> list[Use]:
         """Each line that uses a pattern, once, by detector and line. Questions about tests apply to tests, others to
         product code, the project's own to every file."""
         code = CodeText(text, detector_language(language))
         tests_from = _tests_from(text) if role == PRODUCT else 1
-        abouts = [about for about, is_asked in ((True, tests_from < math.inf), (False, tests_from > 1)) if is_asked]
+        kinds = [about for about, is_asked in ((True, tests_from < math.inf), (False, tests_from > 1)) if is_asked]
         uses: list[Use] = []
-        for position in self._possible(_place(language), text, abouts) if role else ():
-            if self._is_there(position, path) and not any(one in text for one in self.detectors[position].without):
-                about_tests = self.detectors[position].category == TESTING
-                uses += [
-                    (position, line) for line in self._lines(position, code) if about_tests == (line >= tests_from)
-                ]
+        for position in self._find_possible(_place(language), text, kinds) if role else ():
+            detector = self.detectors[position]
+            if self._covers(position, path) and not any(word in text for word in detector.without):
+                lines = self._lines(position, code)
+                uses += [(position, line) for line in lines if (detector.category == TESTING) == (line >= tests_from)]
         if self._sandbox is None:
             return uses
         if language != TEMPLATES:
@@ -406,12 +400,11 @@ class Matcher:
     def packages(self, text: str, language: str) -> list[str]:
         """The packages a file imports, among those that detectors ask for."""
         family = detector_language(language)
-        return [
-            name for name in self._packages.get(family, ()) if name in text and import_of(name, family).search(text)
-        ]
+        possible = (name for name in self._packages.get(family, ()) if name in text)
+        return [name for name in possible if import_of(name, family).search(text)]
 
     def _match_expressions(self, sandbox: PatternSandbox, code: CodeText, family: str, path: str) -> list[Use]:
-        positions = [at for at in self._expressions.get(family, ()) if self._is_there(at, path)]
+        positions = [at for at in self._expressions.get(family, ()) if self._covers(at, path)]
         if not positions:
             return []
         matches = sandbox.places([self.detectors[at].expression for at in positions], code.text)
@@ -422,13 +415,13 @@ class Matcher:
         return uses
 
     def _match_queries(self, sandbox: PatternSandbox, text: str, language: str, path: str) -> list[Use]:
-        positions = [at for at in self._queries.get(language, ()) if self._is_there(at, path)]
+        positions = [at for at in self._queries.get(language, ()) if self._covers(at, path)]
         if not positions:
             return []
         matches = sandbox.lines(language, [self.detectors[at].query for at in positions], text)
         return [(at, line) for at, lines in zip(positions, matches, strict=True) for line in lines[:MOST_LINES]]
 
-    def _possible(self, place: str, text: str, about_tests: Sequence[bool]) -> list[int]:
+    def _find_possible(self, place: str, text: str, about_tests: Sequence[bool]) -> list[int]:
         """Built-in detectors whose words the text contains: most files have few of them."""
         possible: set[int] = set()
         groups = (self._by_word.get((place, about), {}) for about in about_tests)
@@ -451,7 +444,7 @@ class Matcher:
                     break
         return list(lines)
 
-    def _is_there(self, position: int, path: str) -> bool:
+    def _covers(self, position: int, path: str) -> bool:
         return position not in self._paths or self._paths[position].matches(path)
 
 
