@@ -161,7 +161,7 @@ class Engine:
         reports = []
         for index in self._indexes_of(request.paths):
             fresh = self.indexes.refresh(index, progress, full=request.full, wait=True)
-            assert fresh is not None  # since it waited
+            assert fresh is not None  # because of `wait`
             reports.append(replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root))))
         return ops.IndexResponse(tuple(reports))
 

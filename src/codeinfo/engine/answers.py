@@ -307,7 +307,7 @@ class CodeLookup(Lookup):
 
     def state(self, question: str, query: str) -> ops.Answer | None:
         """From the graph of code, the manifests or the history."""
-        subject = read_query(query.removeprefix(question)).names  # what a follow-up refers back to
+        subject = read_query(query.removeprefix(question)).names  # what a follow-up question refers back to
         asked = read_usage_question(_IT.sub(subject[0], question) if subject else question)
         if asked and (uses := self.uses_of(asked)):
             return list_uses(question, asked.name, uses, self.read_file)
@@ -360,11 +360,11 @@ class CodeLookup(Lookup):
         if asked.asks == "change" and not report.definitions:
             with suppress(NotFound):  # unless it is a file
                 impact = code.impact(ImpactRequest(name, limit=LISTED_USES, root=root, refresh=False))
-                users = [UsePlace(one.path, one.line, via="" if one.via == name else one.via) for one in impact.files]
+                users = [UsePlace(f.path, f.line, via="" if f.via == name else f.via) for f in impact.files]
                 return Uses(root, asked.asks, (), users, to_run("impact", name), impact.notes, impact.tests)
         if asked.asks == "calls" and report.definitions:
             graph = code.calls(CallsRequest(name, folder, limit=LISTED_USES, refresh=False))
-            calls = [UsePlace(one.path, one.line, one.source.rpartition("::")[2]) for one in graph.callers]
+            calls = [UsePlace(call.path, call.line, call.source.rpartition("::")[2]) for call in graph.callers]
             unsure = f"{quantity(graph.unattributed, 'more call')} by this name may mean it or another definition"
             notes = (*graph.notes, unsure) if graph.unattributed else graph.notes
             return Uses(root, asked.asks, graph.definitions, calls, to_run("calls", name), notes)
@@ -439,10 +439,8 @@ class DocumentLookup(Lookup):
         return [f"{entry.start_line}-{entry.end_line} {'#' * entry.level} {entry.title}" for entry in entries]
 
     def _section(self, index: IndexManager, path: str, line: int) -> str:
-        above = (
-            heading for heading in headings(self._store(index), path) if heading.start_line <= line <= heading.end_line
-        )
-        return CRUMB.join(heading.title for heading in above)
+        entries = headings(self._store(index), path)
+        return CRUMB.join(entry.title for entry in entries if entry.start_line <= line <= entry.end_line)
 
     def _indexes(self) -> Iterator[CollectionIndex]:
         """The searchable ones; a note names those that are missing."""

@@ -103,13 +103,13 @@ class CodeOperations:
     ) -> tuple[dict[str, HitContext], dict[Symbol, list[str]], dict[Symbol, str]]:
         """The context of search results' files by path, their callers, and what is said about deprecated ones."""
         with self.open(project, store) as index:
-            files = {hit.path: _file_context(index, hit.path) for hit in hits if hit.path in index.graph.files}
+            files = {hit.path: _context_of_file(index, hit.path) for hit in hits if hit.path in index.graph.files}
             defining = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
             callers = {
                 (path, symbol): [str(caller) for caller in refs.near_callers(index, path, symbol)]
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in defining)
             }
-            deprecations = {symbol: _deprecation(index, SymbolId(*symbol)) for symbol in callers}
+            deprecations = {symbol: _find_deprecation(index, SymbolId(*symbol)) for symbol in callers}
             return files, callers, {symbol: text for symbol, text in deprecations.items() if text}
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
@@ -120,19 +120,16 @@ class CodeOperations:
         targets = []
         with self.open(project, store) as index:
             for hit in hits:
-                unit = index.unit(hit.path) if names and hit.path in index.graph.files else None
-                named: dict[str, bool] = {}  # and whether its owner is, too
-                for definition in unit.definitions if unit else ():
-                    has_owner = not names.isdisjoint(definition.qualified.split(".")[-2:-1])
-                    if (
-                        unit
-                        and definition.is_function
-                        and definition.name.rstrip("?!") in (words if has_owner else names)
-                    ):
-                        named[unit.without_namespace(definition.qualified)] = has_owner
+                named: dict[str, bool] = {}  # functions that the task names, and whether it names their owners, too
+                if names and hit.path in index.graph.files:
+                    unit = index.unit(hit.path)
+                    for function in (definition for definition in unit.definitions if definition.is_function):
+                        has_owner = function.owner.rpartition(".")[2] in names
+                        if function.name.rstrip("?!") in (words if has_owner else names):
+                            named[unit.without_namespace(function.qualified)] = has_owner
                 if named and hit.symbol not in named:
                     symbol = max(named, key=named.__getitem__)
-                    advice = _deprecation(index, SymbolId(hit.path, symbol))
+                    advice = _find_deprecation(index, SymbolId(hit.path, symbol))
                     context = replace(hit.context or HitContext(), pattern_warning=advice)
                     hit = replace(hit, symbol=symbol, context=context)
                 targets.append(hit)
@@ -164,9 +161,8 @@ class CodeOperations:
     def is_override(self, project: IndexManager, store: SqliteStore, path: str, symbol: str) -> bool:
         """Whether a definition overrides or implements a member of a type of the project."""
         with self.open(project, store) as index:
-            return any(
-                find_overridden(index, symbol_id) for symbol_id in refs.look_up(index, f"{path}::{symbol}").symbols
-            )
+            lookup = refs.look_up(index, f"{path}::{symbol}")
+            return any(find_overridden(index, definition) for definition in lookup.symbols)
 
     def symbols(self, request: ops.SymbolsRequest, progress: ProgressSink = None) -> ops.SymbolList:
         with self._open(request, progress) as (index, path):
@@ -178,9 +174,8 @@ class CodeOperations:
 
     def references(self, request: ops.RefsRequest, progress: ProgressSink = None) -> ops.ReferenceReport:
         report = self._with_proofs(request, progress, lambda index, below: refs.find_references(index, request, below))
-        if not (
-            generated := self._generated_files_naming(request, {definition.path for definition in report.definitions})
-        ):
+        generated = self._generated_files_naming(request, {definition.path for definition in report.definitions})
+        if not generated:
             return report
         more = f" and {len(generated) - 1} more" if len(generated) > 1 else ""
         note = f"generated files that are not indexed name it: {generated[0]}{more}"
@@ -194,7 +189,7 @@ class CodeOperations:
         generated = _generated_files(store) if store is not None else []
         paths = [path for path in generated if path.endswith(endings)][:MOST_GENERATED_FILES]
         name = re.compile(rf"(?<!\w){re.escape(re.split(r'[.:#]', request.name.removesuffix('()'))[-1])}(?!\w)")
-        texts = zip(paths, _texts(project.source.contents, paths), strict=False)
+        texts = zip(paths, _read_texts(project.source.contents, paths), strict=False)
         return [path for path, text in texts if name.search(text)]
 
     def calls(self, request: ops.CallsRequest, progress: ProgressSink = None) -> ops.CallGraph:
@@ -228,7 +223,7 @@ class CodeOperations:
         contents = place.index.source.contents
         generated = _generated_files(store)
         with self.open(place.index, store) as index:
-            report = unused_exports(index, request, _texts(contents, generated), public_files(index), place.below)
+            report = unused_exports(index, request, _read_texts(contents, generated), public_files(index), place.below)
             unread = unread_language(part_of(index.graph, place.below))
         if unread:
             note = f"{unread} has no syntax tree here: its definitions are not looked at"
@@ -266,20 +261,20 @@ class CodeOperations:
     def map(self, request: ops.MapRequest, progress: ProgressSink = None) -> ops.CodeMap:
         with self._open(request, progress) as (index, below):
             key = ("map", request.format, request.limit, below)
-            code_map_of: ops.CodeMap = index.answers.once(key, lambda: code_map(index, request, below))
+            report: ops.CodeMap = index.answers.once(key, lambda: code_map(index, request, below))
             files = area_files(part_of(index.graph, below), request) if request.area else ()
         history = self.hotspots(ops.HotspotsRequest(request.path, limit=MOST_HOTSPOTS, refresh=False), progress)
         shipped = [hotspot for hotspot in history.hotspots if is_product(hotspot.path, FileKind.CODE)][: request.limit]
         most = max((hotspot.score for hotspot in shipped), default=0.0) or 1.0
         scaled = tuple(replace(hotspot, score=round(hotspot.score / most, 4)) for hotspot in shipped)
-        return replace(code_map_of, hotspots=scaled, area_files=files, notes=(*code_map_of.notes, *history.notes))
+        return replace(report, hotspots=scaled, area_files=files, notes=(*report.notes, *history.notes))
 
 
 def _generated_files(store: SqliteStore) -> list[str]:
     return [skip.path for skip in store.counts().skipped if skip.rule == "generated"]
 
 
-def _texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
+def _read_texts(contents: Files, paths: Sequence[str]) -> Iterator[str]:
     """The text of generated files, empty if it cannot be read: they are not indexed, but use what others define."""
     with contents.open(paths) as reader:
         for path in paths:
@@ -300,7 +295,7 @@ def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, 
     return CodeIndex(facts, graph, root, contents, before, imports)
 
 
-def _deprecation(index: CodeIndex, symbol: SymbolId) -> str:
+def _find_deprecation(index: CodeIndex, symbol: SymbolId) -> str:
     """That a definition or what it belongs to is deprecated, with what is said about it."""
     lines = index.lines(index.graph.files[symbol.path].file_id)
     while symbol.qualified:
@@ -311,10 +306,9 @@ def _deprecation(index: CodeIndex, symbol: SymbolId) -> str:
     return ""
 
 
-def _file_context(index: CodeIndex, path: str) -> HitContext:
-    context: HitContext = index.answers.once(
-        ("file", path), lambda: file_context(index.graph, path, index.tests_of(path))
-    )
+def _context_of_file(index: CodeIndex, path: str) -> HitContext:
+    key = ("file", path)
+    context: HitContext = index.answers.once(key, lambda: file_context(index.graph, path, index.tests_of(path)))
     return context
 
 

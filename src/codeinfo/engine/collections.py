@@ -81,14 +81,14 @@ class CollectionList:
 
     def find(self, project: Path, names: tuple[str, ...]) -> tuple[list[Collection], list[str]]:
         """The collections with these names or ids; all if none is given."""
-        every, notes = self.all(project)
+        known, notes = self.all(project)
         if not names:
-            return every, notes
+            return known, notes
         chosen = []
         for name in dict.fromkeys(names):
-            match = next((item for item in every if name in (item.id, item.name)), None)
+            match = next((item for item in known if name in (item.id, item.name)), None)
             if match is None:
-                listed = ", ".join(item.name for item in every) or "none yet"
+                listed = ", ".join(item.name for item in known) or "none yet"
                 raise NotFound(f"there is no collection {name!r}", f"Known collections: {listed}")
             chosen.append(match)
         return chosen, notes
@@ -197,8 +197,7 @@ class CollectionSource(Source, frozen=True):
             return FolderFiles(root), _walk_files(root, self.collection.files)
         walked = without_odd_names(walk(root, WalkSettings(max_file_bytes=MAX_DOCUMENT_BYTES, documents=True)))
         if self.collection.kind is Kind.PACKAGE:
-            rows = store.manifest() if store is not None else {}
-            walked = _of_package(root, walked, rows)
+            walked = _select_packaged(root, walked, store.manifest() if store is not None else {})
         reason = "the collection's patterns leave it out"
         return FolderFiles(root), _filter_walk(walked, self.collection.globs, "glob", reason)
 
@@ -225,11 +224,11 @@ def _walk_files(root: Path, files: tuple[str, ...]) -> Walk:
         except OSError as error:
             skipped.append(Skip(path, "missing", error.strerror or "", matters=True))
             continue
-        verdict = check_document(path, status, MAX_DOCUMENT_BYTES)
-        if isinstance(verdict, SourceFile):
-            present.append(verdict)
+        checked = check_document(path, status, MAX_DOCUMENT_BYTES)
+        if isinstance(checked, SourceFile):
+            present.append(checked)
         else:
-            skipped.append(replace(verdict, matters=True))
+            skipped.append(replace(checked, matters=True))
     return Walk(tuple(present), tuple(skipped))
 
 
@@ -240,7 +239,7 @@ def read_package(root: Path) -> Manifest:
         raise CodeInfoError(f"{root / MANIFEST} cannot be read: {error}") from error
 
 
-def _of_package(root: Path, walked: Walk, rows: Mapping[str, ManifestRow]) -> Walk:
+def _select_packaged(root: Path, walked: Walk, rows: Mapping[str, ManifestRow]) -> Walk:
     """The files that the manifest selects. A listed file whose content does not match its hash is left out and
     reported; files that look unchanged according to `rows` are not read."""
     manifest = read_package(root)
@@ -264,9 +263,8 @@ def _of_package(root: Path, walked: Walk, rows: Mapping[str, ManifestRow]) -> Wa
 
 
 def _wrong_hash(root: Path, file: SourceFile, expected: str, row: ManifestRow | None) -> str:
-    if not expected:
-        return ""
-    if row is not None and (row.size, row.mtime_ns, row.sha256) == (file.size, file.mtime_ns, expected):
+    is_known = row is not None and (row.size, row.mtime_ns, row.sha256) == (file.size, file.mtime_ns, expected)
+    if not expected or is_known:
         return ""
     loaded = load(root, file)
     if isinstance(loaded, Skip):
@@ -320,8 +318,8 @@ def lock_written(home: Path) -> Iterator[None]:
 
 @contextmanager
 def _lock_home(home: Path) -> Iterator[None]:
-    """The lock of those who change the documents of a collection. Whoever removes it takes the folder away, and with it
-    the lock that others wait for: these wait for that of the next one."""
+    """The lock of those who change the documents of a collection. Whoever removes the collection removes the folder and
+    so the lock: others that waited for it wait for the lock of the folder that replaces it."""
     while True:
         handle = os.open(private_folder(home, home.parent), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         with locked(handle, home):
@@ -402,11 +400,11 @@ def _download_all(addresses: Mapping[str, str], get: Download) -> dict[str, byte
         contents[path] = get(address, MAX_DOCUMENT_BYTES)
         total += len(contents[path])
         if total > MAX_FETCHED_BYTES:
-            raise _too_large()
+            raise _too_large_error()
     return contents
 
 
-def _too_large() -> UsageError:
+def _too_large_error() -> UsageError:
     return UsageError(f"the collection has more than {MAX_FETCHED_BYTES:,} bytes")
 
 
@@ -433,7 +431,7 @@ def _write_tree(tree: Path, files: Iterable[tuple[str, bytes]]) -> None:
     for path, content in files:
         total += len(content)
         if total > MAX_FETCHED_BYTES:
-            raise _too_large()
+            raise _too_large_error()
         target = partial / collections.safe_path(path)
         try:
             write_private(private_folder(target.parent, partial) / target.name, content)

@@ -208,7 +208,7 @@ class _Searcher:
         index = self._indexes[self._view.part_of_row(row)]
         collection = _collection_of(index)
         title, _, section = chunk.breadcrumb.partition(CRUMB)
-        place = place_of(chunk.language, section) if collection else ""
+        place, line = place_of(chunk.language, section) if collection else "", _find_section_line(chunk, section)
         return ops.DocumentHit(
             id=f"{collection or index.root}#{chunk.chunk_id}",
             document=chunk.path,
@@ -222,7 +222,7 @@ class _Searcher:
             place=place,
             start_line=chunk.start_line,
             end_line=chunk.end_line,
-            opens=place_to_open(str(index.root / chunk.path), chunk.language, section, _line(chunk, section)),
+            opens=place_to_open(str(index.root / chunk.path), chunk.language, section, line),
         )
 
 
@@ -270,7 +270,7 @@ def place_to_open(path: str, language: str, section: str, line: int) -> str:
     return path if language in _CONVERTED else f"{path}:{line}"
 
 
-def _line(chunk: ChunkRow, section: str) -> int:
+def _find_section_line(chunk: ChunkRow, section: str) -> int:
     """The line where the section starts, for a passage that starts with the title above it."""
     heading = section.rpartition(CRUMB)[2]
     for at, line in enumerate(chunk.text.split("\n")[: chunk.end_line - chunk.start_line + 1]):
@@ -302,16 +302,13 @@ def headings(store: SqliteStore, path: str) -> list[ops.OutlineEntry]:
     symbols = store.symbols(path)
     return [
         ops.OutlineEntry(
-            definition.name,
-            int(definition.signature.removeprefix("level ") or 1),
-            definition.start_line,
-            definition.end_line,
+            heading.name, int(heading.signature.removeprefix("level ") or 1), heading.start_line, heading.end_line
         )
-        for definition in (symbols.definitions if symbols else ())
+        for heading in (symbols.definitions if symbols else ())
     ]
 
 
-def _document(store: SqliteStore, name: str, collection: str) -> str:
+def _find_document(store: SqliteStore, name: str, collection: str) -> str:
     paths = [path for path, row in store.manifest().items() if row.language]
     if name in paths:
         return name
@@ -338,14 +335,14 @@ def _find_section(request: ops.DocsSectionRequest, entries: list[ops.OutlineEntr
     raise NotFound(f"there is no section {title!r}", f"Did you mean {', '.join(near)}?" if near else outline)
 
 
-def _edges(store: SqliteStore) -> set[tuple[str, str]]:
+def _read_links(store: SqliteStore) -> set[tuple[str, str]]:
     with code_facts(store) as facts:
         names = {file.file_id: file.path for file in facts.files()}
         links = group_by_key((names[file_id], link) for file_id, link in facts.imports() if file_id in names)
     return collections.edges({path: links.get(path, []) for path in names.values()})
 
 
-def _similar(store: SqliteStore, path: str) -> dict[str, float]:
+def _measure_similarity(store: SqliteStore, path: str) -> dict[str, float]:
     """Document → similarity, 0..1; by words if there are no vectors."""
     vectors = store.vectors_by_hash(store.manifest()[path].sha256)
     with store.snapshot() as view:
@@ -444,14 +441,14 @@ class DocumentOperations:
         if collection.fetched and not dry_run:
             is_own = collection.origin == "user" or self.collections.lists(collection)
             fetch(collection, index.source.home, self._indexes.config.trust.private_hosts, is_own=is_own)
-        before = _hashes(index.live_store())
+        before = _hashes_by_path(index.live_store())
         if dry_run:
             return self._preview(index, before)
         fresh = index.refresh(by_content=True, progress=progress)
         return ops.SyncReport(
             collection=collection.id,
             name=collection.name,
-            plan=_plan(before, _hashes(fresh.store)),
+            plan=_compare_hashes(before, _hashes_by_path(fresh.store)),
             documents=fresh.report.files,
             chunks=fresh.report.chunks,
             skipped=_mark_refusals(fresh.report.skipped),
@@ -468,14 +465,12 @@ class DocumentOperations:
         except NotFound as error:
             return ops.SyncReport(collection.id, collection.name, ops.SyncPlan(), True, notes=(str(error),))
         loaded = ((file.path, content) for file, content in files.load(walked.files))
-        after = {path: content.sha256 for path, content in loaded if not isinstance(content, Skip)}
-        refused = {path for path, row in rows.items() if not row.language and after.get(path) == row.sha256}
-        unconverted = {
-            skip.path: before[skip.path]
-            for skip in walked.skipped
-            if skip.rule == NEEDS_LIBRARY and skip.path in before
-        }
-        plan = _plan(before, {path: sha256 for path, sha256 in after.items() if path not in refused} | unconverted)
+        present = {path: content.sha256 for path, content in loaded if not isinstance(content, Skip)}
+        refused = {path for path, row in rows.items() if not row.language and present.get(path) == row.sha256}
+        lacking_library = (skip.path for skip in walked.skipped if skip.rule == NEEDS_LIBRARY)
+        unconverted = {path: before[path] for path in lacking_library if path in before}
+        after = {path: sha256 for path, sha256 in present.items() if path not in refused} | unconverted
+        plan = _compare_hashes(before, after)
         is_elsewhere = collection.fetched and collection.kind is not Kind.WRITTEN
         notes = ("what is at its source was not fetched for this",) if is_elsewhere else ()
         skipped = tuple(skip for skip in walked.skipped if skip.matters)
@@ -488,30 +483,21 @@ class DocumentOperations:
 
     def _info(self, collection: Collection, details: bool) -> ops.CollectionInfo:
         index = self.index_of(collection)
-        about = ops.CollectionInfo(
-            collection.id, collection.name, collection.kind.value, collection.source, collection.origin, "new"
-        )
+        kind = collection.kind.value
+        info = ops.CollectionInfo(collection.id, collection.name, kind, collection.source, collection.origin, "new")
         try:
             store = index.live_store()
             if store is None:
-                return about
+                return info
             changes = index.find_pending()
             state = "stale" if changes is None or changes else "ready"
         except CodeInfoError:
-            return replace(about, state="missing")
-        counts = store.counts()
+            return replace(info, state="missing")
+        counts, indexed_at = store.counts(), store.meta().get("indexed_at", "")
         rows = sorted(store.manifest().values(), key=lambda row: row.path) if details else []
-        listing = tuple(
-            ops.DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language
-        )
-        return replace(
-            about,
-            state=state,
-            documents=counts.files,
-            passages=counts.chunks,
-            indexed_at=store.meta().get("indexed_at", ""),
-            listing=listing,
-        )
+        listing = [ops.DocumentInfo(r.path, r.language, r.chunk_count, r.size, r.sha256) for r in rows if r.language]
+        info = replace(info, state=state, documents=counts.files, passages=counts.chunks)
+        return replace(info, indexed_at=indexed_at, listing=tuple(listing))
 
     def remove(self, request: ops.DocsRemoveRequest) -> ops.DocsRemoveResponse:
         if not request.collections:
@@ -640,9 +626,9 @@ class DocumentOperations:
     def related(self, request: ops.DocsRelatedRequest) -> ops.DocsRelatedResponse:
         """Linked and similar documents in one list: the cosine of their mean vectors plus the weight of links."""
         index, store, path, notes = self._open(request)
-        collection, similar = _collection_of(index), _similar(store, path)
+        collection, similar = _collection_of(index), _measure_similarity(store, path)
         relations: dict[str, list[str]] = {}
-        for source, target in _edges(store):
+        for source, target in _read_links(store):
             if source == path:
                 relations.setdefault(target, []).append("links to")
             elif target == path:
@@ -667,7 +653,7 @@ class DocumentOperations:
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
         index = self.index_of(collection)
         store, notes = self._indexes.open(index)
-        return index, store, _document(store, request.document, request.collection), notes
+        return index, store, _find_document(store, request.document, request.collection), notes
 
 
 # --- writing and syncing ---------------------------------------------------------------------------------------------
@@ -689,13 +675,13 @@ def _document_path(document: str) -> str:
     return path
 
 
-def _hashes(store: SqliteStore | None) -> dict[str, str]:
+def _hashes_by_path(store: SqliteStore | None) -> dict[str, str]:
     """The documents of an index, without those that are refused, by path."""
     rows = store.manifest().values() if store is not None else ()
     return {row.path: row.sha256 for row in rows if row.language}
 
 
-def _plan(before: Mapping[str, str], after: Mapping[str, str]) -> ops.SyncPlan:
+def _compare_hashes(before: Mapping[str, str], after: Mapping[str, str]) -> ops.SyncPlan:
     same = before.keys() & after.keys()
     changed = tuple(sorted(path for path in same if before[path] != after[path]))
     added, removed = tuple(sorted(after.keys() - before)), tuple(sorted(before.keys() - after))

@@ -302,8 +302,8 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
     notes = []
     if unindexed:
         notes.append(f"files that are not indexed as they are now ({unindexed:,}) were searched without symbols")
-    named = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
-    if listed := ", ".join(f"{text} ({rules[rule]:,})" for rule, text in named.items() if rules[rule]):
+    kinds = {**LEFT_OUT, "too-large": f"files over {MAX_BYTES // 1_000_000} MB"}
+    if listed := ", ".join(f"{kind} ({rules[rule]:,})" for rule, kind in kinds.items() if rules[rule]):
         notes.append(NextStep(f"not searched: {listed}; ", to_run("why", "PATH"), " says why"))
     return Corpus(files, notes)
 
@@ -337,7 +337,7 @@ class Scan(Struct):
         if data is None:
             return b"", []
         fits = signed is not None and signed.pages and len(data) == signed.pages[-1].end
-        lines = _lines(self.pattern, data, pages if fits else None)
+        lines = _find_lines(self.pattern, data, pages if fits else None)
         if not lines or (file.clean and not shown):
             return data, lines
         digest = sha256(raw)
@@ -355,7 +355,7 @@ class Scan(Struct):
         return hidden, list(literal.matching_lines(self.pattern, hidden))
 
 
-def _lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | None) -> list[literal.Line]:
+def _find_lines(pattern: literal.Pattern, data: bytes, pages: list[literal.Page] | None) -> list[literal.Line]:
     if pages is None or (len(pages) == 1 and pages[0].end - pages[0].start == len(data)):
         return list(literal.matching_lines(pattern, data))
     return [

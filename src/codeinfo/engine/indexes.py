@@ -166,8 +166,8 @@ class TeamTrees:
 
         contents = StoredFiles(lambda: manager.live_store())
         source = TeamSource(row.identity, row.family, row.name, row.recipe, contents)
-        place = TeamTree(self._database, row.identity, row.name)
-        manager = IndexManager(source, self._config, self._models.embedder(), team=place)
+        tree = TeamTree(self._database, row.identity, row.name)
+        manager = IndexManager(source, self._config, self._models.embedder(), team=tree)
         return manager
 
     def _make_room(self, indexes: Sequence[IndexManager]) -> None:
@@ -323,13 +323,14 @@ class Indexes:
 
     def _local_projects(self) -> tuple[list[IndexManager], int, int]:
         """What can be searched as one here, and how many are left out: too old, or not ready."""
-        every = [self.of(root) for root in self.roots() if root.is_dir()]
-        compared = self.models.embedder() is not None  # if so, indexes without vectors are left out
-        ready = {index: store for index in every if (store := index.live_store()) and (index.embedder or not compared)}
+        indexes = [self.of(root) for root in self.roots() if root.is_dir()]
+        has_model = self.models.embedder() is not None  # if so, indexes without vectors are left out
+        stores = {index: index.live_store() for index in indexes}
+        ready = {index: store for index, store in stores.items() if store and (index.embedder or not has_model)}
         newest = list(ready)
         if len(ready) > OPEN_TREES:
             newest.sort(key=lambda index: ready[index].meta().get("indexed_at", ""), reverse=True)
-        return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(every) - len(ready)
+        return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(indexes) - len(ready)
 
     def _new(self, source: Source, config: Config, *, shared: bool = True) -> IndexManager:
         team = self.trees.tree_of(source) if shared and self.config.store.url else None
@@ -449,7 +450,7 @@ class Indexes:
         if failed and not opened:
             raise next(iter(failed.values()))
         searched = f"{len(opened):,} {'project was' if len(opened) == 1 else 'projects were'} searched completely"
-        return opened, [searched, *_left_out(failed)]
+        return opened, [searched, *_name_left_out(failed)]
 
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None, whole: bool = False
@@ -490,7 +491,7 @@ class Indexes:
         return store
 
 
-def _left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
+def _name_left_out(failed: Mapping[IndexManager, CodeInfoError]) -> list[str]:
     """The first ones by name, each with its reason: there may be hundreds."""
     named = [f"{shown_root(index.root)} was left out: {error.what}" for index, error in list(failed.items())[:LEFT_OUT]]
     more = len(failed) - len(named)

@@ -92,20 +92,14 @@ class KnowledgeOperations:
         return project, self._indexes.open_whole(project.index, progress=progress)
 
     def remember(self, request: ops.RememberRequest) -> ops.Remembered:
-        now = self.clock()
-        memory = make_memory(
-            request.type,
-            request.category,
-            request.memory,
-            request.reason,
-            iso_time(now),
-            scope=request.scope,
-            author=request.author,
-        )
-        before = self._project(request.path).change_memories(
-            lambda before: [*(item for item in before if item.id != memory.id), memory]
-        )
-        return ops.Remembered(describe(memory, now), any(item.id == memory.id for item in before))
+        now, texts = self.clock(), (request.type, request.category, request.memory, request.reason)
+        memory = make_memory(*texts, iso_time(now), scope=request.scope, author=request.author)
+
+        def put(before: tuple[Memory, ...]) -> list[Memory]:
+            return [*(other for other in before if other.id != memory.id), memory]
+
+        before = self._project(request.path).change_memories(put)
+        return ops.Remembered(describe(memory, now), any(other.id == memory.id for other in before))
 
     def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:
         project, now = self._project(request.path), self.clock()
@@ -178,7 +172,7 @@ class KnowledgeOperations:
             imports, tested_with = _collect_imports(facts), _collect_test_imports(facts)
             files = [file for file in facts.files() if file.kind == "code" and may_have_inline_tests(file.language)]
             inline = sum(INLINE_TEST.search(facts.lines(file.file_id).whole_text()) is not None for file in files)
-        return describe_project(project.root, texts, _sizes(store), tests, imports, tested_with, inline)
+        return describe_project(project.root, texts, _measure_sizes(store), tests, imports, tested_with, inline)
 
     def style(self, request: ops.StyleRequest, progress: ProgressSink = None) -> ops.StyleReport:
         project, store = self._open(request.path, progress)
@@ -203,11 +197,11 @@ class KnowledgeOperations:
         notes: list[str] = []
         for root in roots:
             project = self._project(root)
-            of_root = [hit for hit in result.hits if hit.root == root]
+            root_hits = [hit for hit in result.hits if hit.root == root]
             store = project.index.live_store()
-            around = self._patterns_around(project, of_root, now)[1] if request.purpose else {}
-            hits |= {_key(hit): hit for hit in self._with_context(project, store, of_root, around)}
-            paths, symbols = {hit.path for hit in of_root}, {hit.symbol for hit in of_root if hit.symbol}
+            hints = self._patterns_around(project, root_hits, now)[1] if request.purpose else {}
+            hits |= {_key(hit): hit for hit in self._with_context(project, store, root_hits, hints)}
+            paths, symbols = {hit.path for hit in root_hits}, {hit.symbol for hit in root_hits if hit.symbol}
             related, memory_notes = project.related_memories(request.query, paths, symbols, now)
             memories += related
             notes += memory_notes if request.purpose else (*memory_notes, *project.hint_notes(store))
@@ -224,17 +218,18 @@ class KnowledgeOperations:
         return replace(result, hits=shown, preflight=card)
 
     def _with_context(
-        self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit], around: Hints
+        self, project: ProjectKnowledge, store: SqliteStore | None, hits: Sequence[Hit], hints: Hints
     ) -> Sequence[Hit]:
+        """`hints` are newer than those that are stored."""
         if store is None or not hits:
             return hits
         files, callers, deprecated = self._code.contexts_of(project.index, store, hits)
-        return add_context(hits, files, {**(project.hints(store) or {}), **around}, callers, deprecated)
+        return add_context(hits, files, {**(project.hints(store) or {}), **hints}, callers, deprecated)
 
     def _patterns_around(
         self, project: ProjectKnowledge, hits: Sequence[Hit], now: float
     ) -> tuple[ops.PatternReport, Hints]:
-        """Those of the package of the first code among some results."""
+        """The patterns of the package of the first code among some results, and hints from them."""
         store, first = project.index.live_store(), next((hit for hit in hits if hit.kind is FileKind.CODE), None)
         if store is None or first is None:
             return ops.PatternReport((), (), ()), {}
@@ -293,10 +288,10 @@ def _collect_imports(facts: CodeFacts) -> dict[str, str]:
     timing = {file_id: import_timing(packed) for file_id, packed in facts.references(timed)}
     names = {file.path.rpartition("/")[2] for file in product}
     places: dict[str, str] = {}
-    for file, written in _imports_of(facts, product):
-        is_type = timing.get(file.file_id, {}).get(written.line) == "types"
-        if not is_type and written.module.rpartition("/")[2] not in names:
-            places.setdefault(written.module, f"{file.path}:{written.line}")
+    for file, statement in _imports_of(facts, product):
+        is_type = timing.get(file.file_id, {}).get(statement.line) == "types"
+        if not is_type and statement.module.rpartition("/")[2] not in names:
+            places.setdefault(statement.module, f"{file.path}:{statement.line}")
     return places
 
 
@@ -307,20 +302,20 @@ def _collect_test_imports(facts: CodeFacts) -> dict[tuple[str, str], str]:
     tests = [file for file in facts.files() if file.kind == FileKind.TEST]
     tests = [file for file in tests if file.language in shipped or is_test_name(file.path)]
     places: dict[tuple[str, str], str] = {}
-    for file, written in _imports_of(facts, tests):
-        if written.names != ("mock",):
-            places.setdefault((file.language, written.module), f"{file.path}:{written.line}")
+    for file, statement in _imports_of(facts, tests):
+        if statement.names != ("mock",):
+            places.setdefault((file.language, statement.module), f"{file.path}:{statement.line}")
     return places
 
 
 def _imports_of(facts: CodeFacts, files: Iterable[CodeFile]) -> list[tuple[CodeFile, Import]]:
     """By path and line: ids follow the order in which files were parsed."""
     by_id = {file.file_id: file for file in files}
-    imports = [(by_id[file_id], written) for file_id, written in facts.imports(list(by_id))]
+    imports = [(by_id[file_id], statement) for file_id, statement in facts.imports(list(by_id))]
     return sorted(imports, key=lambda entry: (entry[0].path, entry[1].line))
 
 
-def _sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
+def _measure_sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
     """Files, lines and bytes by language."""
     sizes: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     rows = store.manifest()
@@ -416,7 +411,7 @@ def _explore_file(project: ProjectKnowledge, index: CodeIndex, path: str, reques
         callers=tuple(f"{edge.source}:{edge.line}" for edge in graph.users(path)),
         callees=tuple(dict.fromkeys(edge.target for edge in graph.edges_from(path))),
         tests=index.tests_of(path),
-        history=_commits(project.history, path)[0],
+        history=_read_commits(project.history, path)[0],
     )
 
 
@@ -430,7 +425,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
     listed = sorted(lookup.symbol_infos(index.graph.centrality), key=lambda info: info.path in index.graph.tests)
     first = listed[0]
     symbol = next(info for info in lookup.symbols if info.path == first.path and str(info) == first.id)
-    uses = _uses(index, lookup)
+    uses = _find_uses(index, lookup)
     in_tests = {use: use.file in index.graph.tests or index.is_inline_test(use.file, use.within) for use in uses}
     tests = tuple(_describe_use(use) for use in uses if in_tests[use])
     bodies = [body for info, body in lookup.bodies if info == symbol]
@@ -446,7 +441,7 @@ def _explore_symbol(project: ProjectKnowledge, index: CodeIndex, target: str, re
         after = first.start_line + min(end + CODE_LINES // 2, len(text) - 1)
         more = ("; ", to_run("explore", f"{first.path}:{after}"), " shows more") if end < len(text) else ()
         notes.append(NextStep(f"code: only {part} of {len(text)} lines", *more))
-    history, history_notes = _commits(project.history, first.path, (first.start_line, first.end_line))
+    history, history_notes = _read_commits(project.history, first.path, (first.start_line, first.end_line))
     return Exploration(
         request.target,
         "symbol",
@@ -474,15 +469,16 @@ def _choose_lines(text: Sequence[str], center: int) -> tuple[int, int]:
     return start, end
 
 
-def _uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
+def _find_uses(index: CodeIndex, lookup: references.Lookup) -> list[Usage]:
     """One use per definition, or file, that contains uses, those in central files first; imports are left out."""
-    uses = references.find_uses(index, lookup).uses
-    read = references.usages(index, lookup, sorted(uses, key=lambda use: use.reference.role != "call")[:MOST_USES])
+    found = sorted(references.find_uses(index, lookup).uses, key=lambda use: use.reference.role != "call")
+    read = references.usages(index, lookup, found[:MOST_USES])
     ids = {info.id for info in lookup.symbol_infos()}
-    outer = [one for one in ids if not any(one.startswith(f"{other}.") for other in ids)]  # not a constructor
-    own = ids if len(outer) == 1 else set()  # one of several may use another
-    others = [use for use in read if use.edge not in ("IMPORTS", "EXPORTS") and f"{use.file}::{use.within}" not in own]
-    first = {(use.file, use.within): use for use in reversed(others)}.values()
+    outermost = [name for name in ids if not any(name.startswith(f"{owner}.") for owner in ids)]  # not a constructor
+    inside = ids if len(outermost) == 1 else set()  # one of several definitions may use another
+    outside = (use for use in read if f"{use.file}::{use.within}" not in inside)
+    uses = [use for use in outside if use.edge not in ("IMPORTS", "EXPORTS")]
+    first = {(use.file, use.within): use for use in reversed(uses)}.values()
     central = index.graph.centrality
     return sorted(first, key=lambda use: (-central.get(use.file, 0.0), use.file, use.line))
 
@@ -491,12 +487,14 @@ def _describe_use(use: Usage) -> str:
     return f"{use.file}:{use.line} {use.within}".rstrip()
 
 
-def _commits(history: History, path: str, lines: tuple[int, int] | None = None) -> tuple[tuple[str, ...], list[str]]:
+def _read_commits(
+    history: History, path: str, lines: tuple[int, int] | None = None
+) -> tuple[tuple[str, ...], list[str]]:
     """The newest commits of a file or of some of its lines. Following lines takes seconds in a long history."""
     if not history.known:
         return (), []
     try:
         return history.commits_touching(path, lines), []
     except GitFailed:
-        whole = _commits(history, path)[0] if lines else ()  # none: no commits yet
+        whole = _read_commits(history, path)[0] if lines else ()  # none: no commits yet
         return whole, ["history: of the whole file; git could not follow these lines"] if whole else []

@@ -355,9 +355,9 @@ class LanguageServer:
             return ()
         calls = _decode(self._ask("callHierarchy/outgoingCalls", {"item": items[0]}, deadline), list[_Call] | None)
         return tuple(
-            self._proven(path, written, self._path(call.to.uri), call.to.selection_range.start.line + 1)
+            self._proven(path, place_of_call, self._path(call.to.uri), call.to.selection_range.start.line + 1)
             for call in calls or ()
-            for written in call.from_ranges
+            for place_of_call in call.from_ranges
         )
 
     def _meaning(self, place: dict[str, Any], path: str, deadline: float) -> tuple[Proven, ...] | None:
@@ -370,8 +370,8 @@ class LanguageServer:
         )
 
     @staticmethod
-    def _proven(path: str, written: _Range, target: str = "", target_line: int = 0) -> Proven:
-        start, end = written.start, written.end
+    def _proven(path: str, place: _Range, target: str = "", target_line: int = 0) -> Proven:
+        start, end = place.start, place.end
         first = start.character if end.line == start.line else 0
         return Proven(path, end.line + 1, first, end.character, target, target_line)
 

@@ -252,22 +252,22 @@ def examine(
     """Run all checks; `checksums` reads every index in full."""
     version = ".".join(map(str, sys.version_info[:3]))
     checks = [Check("python", "ok", f"{version} on {sys.platform}"), Check("sqlite", "ok", library_version())]
-    checks += [_grammars(), _folder(config), _git()]
+    checks += [_check_grammars(), _check_cache(config), _check_git()]
     documents: list[IndexManager] = []
     try:
         documents.extend(collections())
     except CodeInfoError as error:
         checks.append(Check("collections", "fail", error.what, error.next_step))
-    checks += [_embedder(config, models, probe_s), _reranker(config, models)]
-    checks += [_index(index, "index", checksums) for index in roots]
-    checks += [_index(index, "collection", checksums) for index in documents]
+    checks += [_check_embedder(config, models, probe_s), _check_reranker(config, models)]
+    checks += [_check_index(index, "index", checksums) for index in roots]
+    checks += [_check_index(index, "collection", checksums) for index in documents]
     data = config.paths.data_dir
     data_checks = [_run_check("memories", str(index.root), partial(read_memories, index.root)) for index in roots]
     data_checks.append(_run_check("conversations", str(data), partial(verify_conversations, data)))
     return DoctorReport((*checks, *(check for check in data_checks if check.state == "fail")))
 
 
-def _grammars() -> Check:
+def _check_grammars() -> Check:
     from codeinfo.index.chunk import ChunkSettings
     from codeinfo.index.parse import parse_file
 
@@ -280,7 +280,7 @@ def _grammars() -> Check:
     return Check("grammars", "ok", "syntax trees work")
 
 
-def _folder(config: Config) -> Check:
+def _check_cache(config: Config) -> Check:
     folder = config.paths.cache_dir
     try:
         private_folder(folder)
@@ -293,14 +293,14 @@ def _folder(config: Config) -> Check:
     return Check("cache", state, f"{folder}, {free / 1e9:.1f} GB free", "" if state == "ok" else "Free some space")
 
 
-def _git() -> Check:
+def _check_git() -> Check:
     program = shutil.which("git")
     if program is None:
         return Check("git", "warn", "not found", "Install git: without it ignore rules are read by CodeInfo itself")
     return Check("git", "ok", program)
 
 
-def _embedder(config: Config, models: Models, seconds: float) -> Check:
+def _check_embedder(config: Config, models: Models, seconds: float) -> Check:
     provider = config.embedding.provider
 
     def look() -> str:
@@ -319,7 +319,7 @@ def _embedder(config: Config, models: Models, seconds: float) -> Check:
     return replace(check, state="warn", detail=detail, next_step=f"Set {name}, or correct embedding.api_key_env")
 
 
-def _reranker(config: Config, models: Models) -> Check:
+def _check_reranker(config: Config, models: Models) -> Check:
     """As a search calls it, within the same time; a search works without it, so its failure is a warning."""
     settings = config.rerank
     if settings.provider == "none":
@@ -335,7 +335,7 @@ def _reranker(config: Config, models: Models) -> Check:
     )
 
 
-def _index(index: IndexManager, name: str, checksums: bool) -> Check:
+def _check_index(index: IndexManager, name: str, checksums: bool) -> Check:
     def look() -> str:
         store = index.live_store()
         if store is None:
@@ -377,7 +377,7 @@ class Savings:
 
     def record(self, tool: str, returned_chars: int, files: Iterable[str]) -> None:
         """Count one call. `files` are those a reader would otherwise have had to open."""
-        size = sum(_size(path) for path in set(files))
+        size = sum(_bytes_of(path) for path in set(files))
         key = (self._now().date().isoformat(), tool)
         tally = Tally(1, returned_chars // CHARS_PER_TOKEN, size // CHARS_PER_TOKEN)
         with self._lock:
@@ -412,7 +412,7 @@ class Savings:
                 log.warning("savings were not counted: %s", error)
 
 
-def _size(path: str) -> int:
+def _bytes_of(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:

@@ -175,17 +175,17 @@ class ProjectKnowledge:
         """Memories to show with patterns: those about the same, then what the team remembered, but no commit's fix."""
         related, notes = self.related_memories(about, (), (), now)
         try:
-            candidates = (
-                memory for memory in self.memories(now) if memory.source != "git" or memory.type == "decision"
-            )
-            descriptions = [describe(memory, now) for memory in candidates]
+            memories = self.memories(now)
         except UsageError:
             return related, notes
-        descriptions.sort(
-            key=lambda memory: (bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id)
-        )
-        every = {memory.id: memory for memory in (*related, *descriptions)}
-        return tuple(every.values())[:MOST_GUIDING], notes
+
+        def rank(memory: RelatedMemory) -> tuple[bool, int, float, str]:
+            return bool(memory.source), _GUIDING.index(memory.type), -memory.confidence, memory.id
+
+        guiding = (memory for memory in memories if memory.source != "git" or memory.type == "decision")
+        described = sorted((describe(memory, now) for memory in guiding), key=rank)
+        distinct = {memory.id: memory for memory in (*related, *described)}
+        return tuple(distinct.values())[:MOST_GUIDING], notes
 
     def meaning(self, query: str, memories: Sequence[Memory]) -> dict[str, float]:
         """The cosine of each memory with the query, by id, if there is a model."""
@@ -273,8 +273,8 @@ class ProjectPatterns:
         return with_near_examples(report, self.detectors, next(uses, {}), path)
 
     def report_with_history(self, store: SqliteStore, now: float) -> PatternReport:
-        """The same with the months in which lines were written: that dates every recently changed file, not only those
-        that decide a trend, so it is computed only on request."""
+        """The report with the months in which lines were written: that dates every recently changed file, not only
+        those that decide a trend, so it is computed only on request."""
         with self._lock:
             latest = self._refresh(store, now)
             if latest.with_history is not None:
@@ -336,15 +336,13 @@ class ProjectPatterns:
 
     def _list_files(self, store: SqliteStore, areas: Areas, part: _Part) -> dict[str, ManifestRow]:
         """The files of a part whose patterns are known."""
-        rows = {path: row for path, row in store.manifest().items() if row.chunk_count}
-        return {
-            path: row
-            for path, row in rows.items()
-            for family in [detector_language(row.language)]
-            if part is None or part[1:] == (family, row.kind is FileKind.TEST)
-            if part is None or areas.of(path, family) == part[0]
-            if self._matcher.knows(row.language)
-        }
+
+        def is_in_part(path: str, row: ManifestRow) -> bool:
+            family, is_test = detector_language(row.language), row.kind is FileKind.TEST
+            return part is None or (part[1:] == (family, is_test) and areas.of(path, family) == part[0])
+
+        rows = ((path, row) for path, row in store.manifest().items() if row.chunk_count)
+        return {path: row for path, row in rows if is_in_part(path, row) and self._matcher.knows(row.language)}
 
     def _languages_without_patterns(self, store: SqliteStore) -> list[str]:
         """Languages with a large share of the product for which no detector reports anything."""

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -98,7 +99,7 @@ class SearchOperations:
             result = self._search(request, scope, opened)
             if not open_notes:
                 return result
-            return replace(result, notes=(*result.notes, *open_notes, *notes, *_by_project(result)))
+            return replace(result, notes=(*result.notes, *open_notes, *notes, *_count_by_project(result)))
 
         return retry_on_damage(ask)
 
@@ -114,9 +115,8 @@ class SearchOperations:
         file = request.place.rpartition(":")[0]
         typed_here = file if not request.path and os.path.exists(file) else ""
         below, index = self._indexes.find(request.path).below, self._indexes.find(typed_here or request.path).index
-        return retry_on_damage(
-            lambda _: similar_to(request, (index, *self._indexes.open(index, progress=progress)), below)
-        )
+        open_index = partial(self._indexes.open, index, progress=progress)
+        return retry_on_damage(lambda _: similar_to(request, (index, *open_index()), below))
 
     def vector_search(self, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
         """Results cut by the relevance policy, for clients that send the text to a model."""
@@ -132,20 +132,20 @@ class SearchOperations:
         if not ready or (request.repository and len(ready) < len(chosen)):
             building = ", ".join(str(index.root) for index in chosen if index not in ready)
             raise UsageError(f"{building} is still being indexed", "Try again when it is done", code="NOT_INGESTED")
-        passages = [
-            passage for index, store in ready.items() for passage in _closest(index, store, request.query, embedder)
-        ]
+        passages: list[Passage] = []
+        for index, store in ready.items():
+            passages += _find_closest(index, store, request.query, embedder)
         settled = apply_policy(sorted(passages, key=distance_of)[:CANDIDATES], self._indexes.config.retrieval)
         import logging  # imported late: a plain search does not need it
 
         logging.getLogger(__name__).info(
             "vector search: score source %s, %d with a distance", settled.score_source, settled.with_distance
         )
-        matches = tuple(_match(passage, embedder.model_id) for passage in settled.kept[:limit])
-        return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _files(matches))
+        matches = tuple(_to_match(passage, embedder.model_id) for passage in settled.kept[:limit])
+        return clients.VectorSearchResult(matches, embedder.model_id if matches else None, _group_by_file(matches))
 
 
-def _by_project(result: SearchResult) -> list[str]:
+def _count_by_project(result: SearchResult) -> list[str]:
     counts = Counter(hit.root for hit in result.hits)
     listed = ", ".join(f"{shown_root(root)} ({count})" for root, count in counts.most_common())
     return [f"results are from {listed}"] if counts else []
@@ -180,7 +180,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
             reason, hint = _explain_empty(view.complete)
             result = replace(result, quality=replace(result.quality, reasons=(reason,), hint=hint))
         index_notes = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
-        notes = tuple(dict.fromkeys((*index_notes, *_without_vectors(indexes), *_remarks(request, view))))
+        notes = tuple(dict.fromkeys((*index_notes, *_note_missing_vectors(indexes), *_collect_remarks(request, view))))
     if request.snippets and not notes:
         return result
     shown = request.snippets or request.purpose  # the card reads what the results say
@@ -202,13 +202,13 @@ def _apply_filters(
     """The files the filters let through, each root's by its own paths and history."""
     allowed, is_limited = list[NDArray[np.bool_]](), False
     for view, index in zip(views, indexes, strict=True):
-        of_root = allowed_files(request, view, index, scope.folders[index])
-        is_limited = is_limited or of_root is not None
-        allowed.append(np.ones(len(view.paths), bool) if of_root is None else of_root)
+        in_root = allowed_files(request, view, index, scope.folders[index])
+        is_limited = is_limited or in_root is not None
+        allowed.append(np.ones(len(view.paths), bool) if in_root is None else in_root)
     return np.concatenate(allowed) if is_limited else None
 
 
-def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
+def _note_missing_vectors(indexes: Sequence[IndexManager]) -> list[str]:
     """Vectors of different models cannot be compared: one such root turns the vector channel off for all."""
     missing = [str(index.root) for index in indexes if not index.embedder]
     if not missing or len(missing) == len(indexes):
@@ -223,7 +223,7 @@ def _without_vectors(indexes: Sequence[IndexManager]) -> list[str]:
     ]
 
 
-def _remarks(request: SearchRequest, view: Snapshot) -> list[str]:
+def _collect_remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     remarks: list[str] = []
     if not view.complete:
         text = "the index is still being built: these results come from a part of it"
@@ -350,7 +350,7 @@ def rerank_close_call(
         relevance = Relevance(CLEAR)
     else:
         relevance = assess_relevance(models, result.query, _chunk_texts(first, opened))
-    hits = (*_by_relevance(first, relevance.scores, request.explain), *result.hits[len(first) :])
+    hits = (*_order_by_relevance(first, relevance.scores, request.explain), *result.hits[len(first) :])
     beyond = hits[request.limit :] if request.explain else ()
     dropped = [Dropped(hit.path, hit.start_line, hit.end_line, "limit", f"score {hit.score:.3f}") for hit in beyond]
     return replace(
@@ -391,7 +391,7 @@ def _score_within(milliseconds: int, reranker: Reranker, query: str, texts: Sequ
         ) from None
 
 
-def _by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -> Sequence[Hit]:
+def _order_by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: bool) -> Sequence[Hit]:
     """Each rank keeps its score, so that scores descend; the signal says what the reranker gave and changed."""
     if not scores:
         return hits
@@ -449,7 +449,7 @@ def _find_repositories(indexes: Indexes, repository: str) -> list[IndexManager]:
     return [indexes.of(root) for root in matches]
 
 
-def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[Passage]:
+def _find_closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embedder) -> list[Passage]:
     if store.meta().get("model_id", embedder.model_id) != embedder.model_id:
         raise UsageError(
             f"{index.root} was indexed with another model than {embedder.model_id}",
@@ -474,7 +474,7 @@ def _closest(index: IndexManager, store: SqliteStore, query: str, embedder: Embe
     ]
 
 
-def _match(passage: Passage, model_id: str) -> clients.VectorMatch:
+def _to_match(passage: Passage, model_id: str) -> clients.VectorMatch:
     path = f"{passage.root}/{passage.path}"
     return clients.VectorMatch(
         repo=os.path.basename(passage.root),
@@ -489,7 +489,7 @@ def _match(passage: Passage, model_id: str) -> clients.VectorMatch:
     )
 
 
-def _files(matches: Sequence[clients.VectorMatch]) -> tuple[clients.VectorFile, ...]:
+def _group_by_file(matches: Sequence[clients.VectorMatch]) -> tuple[clients.VectorFile, ...]:
     by_path = group_by_key((match.hostPath, match) for match in matches)
     return tuple(
         clients.VectorFile(

@@ -299,7 +299,7 @@ class TeamOperations:
             walk=walk,
             parsers=indexes.at_commit(folder, "0" * 40, config).parsers,  # those of any commit
             embedder=embedder,
-            commits=_commits,
+            commits=_update_commits,
             meta=model_meta(embedder),
             keep=Retention(config.index.keep_days, config.index.keep_share),
             audit_days=config.auth.audit_days,
@@ -317,7 +317,7 @@ class TeamOperations:
         return ops.TeamEvents(self._rows(_AUDIT, ops.TeamEvent, **values))
 
 
-def _commits(mirror: Path, commit: str, before: bytes) -> bytes:
+def _update_commits(mirror: Path, commit: str, before: bytes) -> bytes:
     """The commit index of a repository, as stored, updated from an earlier one."""
     with TemporaryDirectory() as place:
         file = Path(place, COMMITS_FILE)
@@ -332,10 +332,10 @@ def read_rows(db: Connection, query: str, kind: type[Row], values: Mapping[str, 
     """The rows of a query as Structs whose fields are its columns."""
     cursor = db.execute(query.encode(), values)
     names = [column.name for column in cursor.description or ()]
-    return tuple(convert(dict(zip(names, map(_plain, row), strict=True)), kind) for row in cursor)
+    return tuple(convert(dict(zip(names, map(_to_plain, row), strict=True)), kind) for row in cursor)
 
 
-def _plain(value: Any) -> Any:
+def _to_plain(value: Any) -> Any:
     """Times and objects as text, "" for none."""
     if isinstance(value, datetime):
         return value.isoformat(timespec="seconds")
@@ -352,7 +352,7 @@ def _plain(value: Any) -> Any:
 def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) -> ops.PushReport:
     index = indexes.find(request.path).index
     server = Server(index.config, request.to)
-    project = request.project or _identity(index.root)
+    project = request.project or _identify(index.root)
     if request.remove:
         tree = receiving.PushedTree(project, request.name or index.root.name, "", ())
         return ops.PushReport(project, server.ask("remove", tree).tree, removed=True)
@@ -364,7 +364,7 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
         else:
             listed.append(receiving.PushedFile(*source, loaded.sha256, files.brings_back(source.path)))
     name = request.name or index.root.name
-    tree = receiving.PushedTree(project, name, index.recipe(), tuple(listed), _revision(index.root))
+    tree = receiving.PushedTree(project, name, index.recipe(), tuple(listed), _read_revision(index.root))
     lacking = server.ask("lacking", tree).lacking
     target = _Target(server, tree, index)
     uploads = Counter[str]()  # by path
@@ -383,7 +383,7 @@ def _push(indexes: Indexes, request: ops.PushRequest, progress: ProgressSink) ->
     raise CodeInfoError(what, "Push again", code="CHANGED_MEANWHILE")
 
 
-def _identity(root: Path) -> str:
+def _identify(root: Path) -> str:
     try:
         return access.identity_of(origin_of(root))
     except UsageError as error:
@@ -391,7 +391,7 @@ def _identity(root: Path) -> str:
         raise UsageError(f"{root} has no git remote on a server", step) from error
 
 
-def _revision(root: Path) -> str:
+def _read_revision(root: Path) -> str:
     try:
         return commit_of(root, "HEAD")
     except (GitFailed, NotFound):
