@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 from numpy.typing import NDArray
 
 from codeinfo.errors import NotFound, UsageError
@@ -92,10 +92,9 @@ class Dataset(Struct, frozen=True):
     def of_repositories(self, names: tuple[str, ...]) -> Dataset:
         repositories = {query.repo for query in self.queries}
         if unknown := sorted(set(names) - repositories):
-            raise NotFound(
-                f"{self.name} has no repository {unknown[0]!r}", f"It has: {', '.join(sorted(repositories))}"
-            )
-        return Dataset(self.name, tuple(q for q in self.queries if q.repo in names), self.roots, self.gates)
+            step = f"It has: {', '.join(sorted(repositories))}"
+            raise NotFound(f"{self.name} has no repository {unknown[0]!r}", step)
+        return replace(self, queries=tuple(query for query in self.queries if query.repo in names))
 
 
 def load_dataset(path: Path) -> Dataset:
@@ -108,14 +107,14 @@ def load_dataset(path: Path) -> Dataset:
         text = path.read_text(encoding="utf-8-sig")
         if path.suffix == ".jsonl":
             name = path.resolve().parent.name if path.name == "queries.jsonl" else path.stem
-            return Dataset(name, _benchmark_queries(text), _roots(path.with_name("repos.tsv")))
-        return _fixture(path.stem, json.loads(text))
+            return Dataset(name, _read_queries(text), _read_roots(path.with_name("repos.tsv")))
+        return _read_fixture(path.stem, json.loads(text))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         what = f"lacks {error}" if isinstance(error, KeyError) else str(error)
         raise UsageError(f"{path} is not a dataset: {what}", "See docs/evaluation.md for the formats.") from error
 
 
-def _benchmark_queries(text: str) -> tuple[Query, ...]:
+def _read_queries(text: str) -> tuple[Query, ...]:
     rows = [json.loads(line) for line in text.splitlines() if line.strip()]
     queries = convert([row | {"id": str(row["id"])} for row in rows], tuple[Query, ...])
     if not all(target.path for query in queries for target in query.targets):
@@ -123,7 +122,7 @@ def _benchmark_queries(text: str) -> tuple[Query, ...]:
     return queries
 
 
-def _roots(path: Path) -> dict[str, str]:
+def _read_roots(path: Path) -> dict[str, str]:
     if not path.is_file():
         return {}
     header, *lines = [line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
@@ -131,7 +130,7 @@ def _roots(path: Path) -> dict[str, str]:
     return {line[name]: "" if line[root] == WHOLE_TREE else line[root].strip("/") for line in lines}
 
 
-def _fixture(name: str, content: Mapping[str, Any]) -> Dataset:
+def _read_fixture(name: str, content: Mapping[str, Any]) -> Dataset:
     """Every query has one target: any file that its patterns fit."""
     repo = str(content.get("codebase", ""))
     queries = []
@@ -181,11 +180,11 @@ LOWER_IS_BETTER = frozenset({"spec", "chars", "tokens", "first_tokens", "p50_ms"
 
 def score(query: Query, answer: Answer | None) -> Score:
     results = answer.results if answer else ()
-    covering = [_first(target.covers(hit.path, hit.start, hit.end) for hit in results) for target in query.targets]
+    covering = [_first_rank(target.covers(hit.path, hit.start, hit.end) for hit in results) for target in query.targets]
     files = list(dict.fromkeys(hit.path for hit in results))
     # One target per file, however many spans in it are wanted.
     targets = {(target.path, target.patterns): target for target in query.targets}.values()
-    ranks = list(filter(None, (_first(target.is_file(path) for path in files) for target in targets)))
+    ranks = list(filter(None, (_first_rank(target.is_file(path) for path in files) for target in targets)))
     count = len(targets)
     near = [rank for rank in ranks if rank <= DEPTH]
     costs = [_tokens_until(target, results[:DEPTH]) for target in query.targets]
@@ -221,7 +220,7 @@ def score(query: Query, answer: Answer | None) -> Score:
     )
 
 
-def _first(fits: Iterable[bool]) -> int:
+def _first_rank(fits: Iterable[bool]) -> int:
     """The rank, from 1, of the first result that does; 0 if none does."""
     return next((rank for rank, fit in enumerate(fits, 1) if fit), 0)
 
@@ -358,14 +357,12 @@ def _significance(differences: Sequence[float]) -> tuple[float, float, float]:
     values = np.asarray(differences, dtype=np.float64)
     if not len(values) or not np.any(np.abs(values) > SAME):
         return 1.0, 0.0, 0.0
-    random = np.random.default_rng(SEED)
-    observed = abs(values.mean())
+    random, count = np.random.default_rng(SEED), len(values)
     moved = values[np.abs(values) > SAME]  # the others add nothing under either sign
-    flipped = _in_batches(lambda rounds: random.choice((-1.0, 1.0), size=(rounds, len(moved))) @ moved, len(moved))
-    extreme = int(np.count_nonzero(np.abs(flipped) / len(values) >= observed - SAME))
-    count = len(values)
-    drawn = _in_batches(lambda rounds: values[random.integers(0, count, size=(rounds, count))].mean(axis=1), count)
-    low, high = np.quantile(drawn, (0.025, 0.975))
+    sums = _in_batches(lambda rounds: random.choice((-1.0, 1.0), size=(rounds, len(moved))) @ moved, len(moved))
+    extreme = int(np.count_nonzero(np.abs(sums) / count >= abs(values.mean()) - SAME))
+    means = _in_batches(lambda rounds: values[random.integers(0, count, size=(rounds, count))].mean(axis=1), count)
+    low, high = np.quantile(means, (0.025, 0.975))
     return (extreme + 1) / (ROUNDS + 1), float(low), float(high)
 
 

@@ -93,12 +93,10 @@ def ask(
 ) -> Iterator[Answer]:
     """Each query's answer, timed on an open index. `folder` is the path from the repository to `root`."""
     prefix = f"{folder}/" if folder else ""
-    place = (str(root),)
-    engine.search(
-        ops.SearchRequest(query=root.name, paths=place, limit=1, refresh=False, at=at)
-    )  # opens what is opened once
+    request = ops.SearchRequest(query=root.name, paths=(str(root),), limit=1, refresh=False, at=at)
+    engine.search(request)  # opens what is opened once
     for query in queries:
-        request = ops.SearchRequest(query=query.text, paths=place, limit=DEPTH, kinds=kinds, refresh=False, at=at)
+        request = replace(request, query=query.text, limit=DEPTH, kinds=kinds)
         started = time.perf_counter()
         result = engine.search(request)
         took_ms = 1000 * (time.perf_counter() - started)
@@ -144,8 +142,8 @@ def evaluate_history(
 ) -> tuple[Dataset, Run, History]:
     """Ask about `count` commits of a repository, each on the index of its parent; unless `whole`, only about code."""
     history = read_history(path, count)
-    name = _project(path)
-    queries = [_query(commit, name) for commit in history.commits]
+    name = _project_name(path)
+    queries = [_make_query(commit, name) for commit in history.commits]
     answers, reports = list[Answer](), list[ops.IndexReport]()
     with tempfile.TemporaryDirectory(prefix="codeinfo-eval-") as folder:
         root = Path(folder) / name  # the ranking treats the folder's name as the project's
@@ -162,13 +160,13 @@ def evaluate_history(
     return Dataset(f"history of {name}", tuple(queries)), done, replace(history, missing_blobs=len(layout.missing))
 
 
-def _project(path: Path) -> str:
+def _project_name(path: Path) -> str:
     """The name of the work tree, whichever of its folders was given, or of a bare repository."""
     folder = os.path.abspath(path)
     return os.path.basename(git.work_tree_of(folder) or folder).removesuffix(".git")
 
 
-def _query(commit: Commit, repo: str) -> Query:
+def _make_query(commit: Commit, repo: str) -> Query:
     language = language_of(commit.files[0])
     return Query(
         id=commit.sha[:12],
@@ -204,12 +202,9 @@ def read_history(path: Path, count: int) -> History:
         commits = list(read_commits(path, HISTORY))
     except git.GitFailed as error:
         raise UsageError(f"{path} has no history to read: {error.what}", "Give a git repository.") from error
-    usable, left_out = list[Commit](), Counter[str]()
-    for commit in commits:
-        if rule := reason_to_leave_out(commit):
-            left_out[rule] += 1
-        else:
-            usable.append(commit)
+    reasons = {commit.sha: reason_to_leave_out(commit) for commit in commits}
+    left_out = Counter(filter(None, reasons.values()))
+    usable = [commit for commit in commits if not reasons[commit.sha]]
     if not usable:
         step = "A commit counts when a person wrote three words or more and changed 1 to 10 code files."
         raise UsageError(f"none of the {len(commits)} commits of {path} can be asked about", step)
@@ -366,7 +361,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
     if request.from_git:
         path = Path(request.dataset or ".")
         dataset, done, history = evaluate_history(engine, path, request.commits, whole=request.whole, progress=progress)
-        return dataset, done, tuple(_notes(history))
+        return dataset, done, tuple(_describe_choice(history))
     if not request.dataset or not request.trees:
         raise UsageError("a dataset and its trees are needed", "Give both, or --from-git for this repository's history")
     dataset = metrics.load_dataset(Path(request.dataset))
@@ -375,7 +370,7 @@ def _ask_all(engine: Engine, request: ops.EvalRequest, progress: ProgressSink) -
     return dataset, run(engine, dataset, Path(request.trees), whole=request.whole, progress=progress), ()
 
 
-def _notes(history: History) -> Iterator[str]:
+def _describe_choice(history: History) -> Iterator[str]:
     left_out = ", ".join(f"{count} {rule}" for rule, count in sorted(history.left_out.items()))
     yield f"asked about {len(history.commits)} of {history.looked_at} commits; left out: {left_out or 'none'}"
     if history.missing_blobs:
@@ -440,7 +435,7 @@ def run_suites(engine: Engine, request: ops.AnswerEvalRequest) -> ops.AnswerEval
     """Ask every question of every suite, as `ask` does, in conversations that are deleted afterwards."""
     if not request.suites:
         raise UsageError("no suite was given", "Give a YAML file with questions")
-    cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]
+    cases = [(suite, case) for suite in request.suites for case in read_suite(Path(suite))]  # all, before any is asked
     checks = []
     for suite, case in cases:
         question = operations.AskRequest(case.question, request.paths, "", request.provider, request.model)
@@ -459,16 +454,16 @@ def failures_of(case: Case, answer: operations.Answer) -> Iterator[str]:
         yield "it abstained" if abstained else f"it should have abstained, and said: {answer.text[:120]}"
         return
     cited = [citation.path for citation in answer.citations if not citation.problem]
-    for pattern in _texts(case.must_cite):
+    for pattern in _as_texts(case.must_cite):
         by_glob = match_globs(cited, [pattern], f"must_cite of {case.question!r}")
         if not any(by_glob) and not any(path.endswith(f"/{pattern}") for path in cited):
             yield f"it does not cite {pattern}, but {', '.join(cited) or 'nothing'}"
     places = " ".join(f"{citation.path} {citation.symbol}" for citation in answer.citations)
     text = f"{answer.text}\n{places}".casefold()
-    for words in _texts(case.must_mention):
+    for words in _as_texts(case.must_mention):
         if words.casefold() not in text:
             yield f"it does not mention {words!r}"
-    for words in _texts(case.must_not_mention):
+    for words in _as_texts(case.must_not_mention):
         if words.casefold() in text:
             yield f"it mentions {words!r}"
 
@@ -492,5 +487,5 @@ def read_suite(path: Path) -> tuple[Case, ...]:
     return cases
 
 
-def _texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
+def _as_texts(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else value
