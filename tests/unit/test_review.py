@@ -18,12 +18,12 @@ from codeinfo.knowledge.change import (
     WIDELY_USED,
     Revision,
     Version,
-    api_changes,
     compare,
+    find_api_changes,
     find_changed_symbols,
     find_untested,
-    reviewers,
-    unusual_patterns,
+    find_unusual_patterns,
+    rank_reviewers,
 )
 from codeinfo.knowledge.detectors import built_in_detectors
 from codeinfo.knowledge.history import BlameLine, LastChange, dates_after_edit, last_changes, read_blame
@@ -87,9 +87,9 @@ def test_what_was_removed_changed_the_definition_it_was_in() -> None:
 
 def test_reviewers_wrote_what_was_changed() -> None:
     blame = [BlameLine(1, author, "") for author in ("Ben", "Cem", "some-bot")]
-    assert [(r.name, r.lines) for r in reviewers({"a.py": blame})] == [("Ben", 1), ("Cem", 1)]
+    assert [(r.name, r.lines) for r in rank_reviewers({"a.py": blame})] == [("Ben", 1), ("Cem", 1)]
     spelled = [BlameLine(1, author, "") for author in ('Ben "B" Roe', "Ben B Roe")]
-    assert [(r.name, r.lines) for r in reviewers({"a.py": spelled})] == [('Ben "B" Roe', 2)]
+    assert [(r.name, r.lines) for r in rank_reviewers({"a.py": spelled})] == [('Ben "B" Roe', 2)]
 
 
 def test_blame_and_log_are_read() -> None:
@@ -653,13 +653,13 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
     before, after = Version("x", (gone,)), Version("y")
     moved = Revision(compare("b.py", None, "x"), Version(), Version("x", (gone,)), is_product=True)
     left = Revision(compare("a.py", "x", "y"), before, after, is_product=True)
-    assert api_changes([left, moved]) == []
-    assert [change.finding.message for change in api_changes([left])] == ["f (function) is gone: def f(a)"]
+    assert find_api_changes([left, moved]) == []
+    assert [change.finding.message for change in find_api_changes([left])] == ["f (function) is gone: def f(a)"]
     number = [Definition("V", "V", "constant", f"V = {value}", "", 1, 1) for value in (1, 2)]
     raised = Revision(
         compare("a.py", "x", "y"), Version("x", (number[0],)), Version("y", (number[1],)), is_product=True
     )
-    assert api_changes([raised]) == []  # another value is no other way to use it
+    assert find_api_changes([raised]) == []  # another value is no other way to use it
     shop = Definition("Shop", "Shop", "class", "class Shop(val a: Int = b()) : Base", "", 1, 1)
     for path, signature, is_reported in (
         ("Shop.kt", "class Shop(val a: Int = b()) : Base, Other", False),
@@ -667,7 +667,7 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
     ):
         other = Version("y", (replace(shop, signature=signature),))
         derived = Revision(compare(path, "x", "y"), Version("x", (shop,)), other, is_product=True)
-        assert bool(api_changes([derived])) is is_reported, signature
+        assert bool(find_api_changes([derived])) is is_reported, signature
     for signature, is_found in (
         ("def f(a, b: dict[str, int] = {}, *, c=1)", False),
         ("def f(a, b)", True),
@@ -677,23 +677,23 @@ def test_what_moved_is_not_gone_and_exports_are_kept_track_of() -> None:
     ):
         other = Version("y", (Definition("f", "f", "function", signature, "", 1, 2),))
         changed = Revision(compare("a.py", "x", "y"), before, other, is_product=True)
-        assert bool(api_changes([changed])) is is_found, signature
+        assert bool(find_api_changes([changed])) is is_found, signature
     signatures = ("def f(a, **more)", "def f(a, b=None, **more)")
     old, new = (Version(text, (replace(gone, signature=text),)) for text in signatures)
-    assert api_changes([Revision(compare("a.py", *signatures), old, new, is_product=True)]) == []
+    assert find_api_changes([Revision(compare("a.py", *signatures), old, new, is_product=True)]) == []
     written = Definition("f", "f", "function", "f({ a }: { a: T; })", "", 1, 2)
     reformatted = replace(written, signature="f({ a }: { a: T })")
     same = Revision(compare("a.ts", "x", "y"), Version("x", (written,)), Version("y", (reformatted,)), is_product=True)
-    assert api_changes([same]) == []
+    assert find_api_changes([same]) == []
     held = Definition("P", "P", "interface", "interface P", "", 1, 3)
     was, now = (Definition("f", "P.f", "method", text, "", 2, 2) for text in ("f($a)", "f($a, $b = 1)"))
     taken = Revision(compare("P.php", "x", "y"), Version("x", (held, was)), Version("y", (held, now)), is_product=True)
-    assert len(api_changes([taken])) == 1  # who implements it must take it too
+    assert len(find_api_changes([taken])) == 1  # who implements it must take it too
     hidden = Revision(compare("pkg/_a.py", "x", "y"), before, after, is_product=True)
-    assert api_changes([hidden]) == []
+    assert find_api_changes([hidden]) == []
     everything = Import("@a/client", 1, ("*",), reexport=True)
     index = Revision(compare("index.ts", "x", "y"), Version("x", (), (everything,)), Version("y"), is_product=True)
-    assert [change.finding.message for change in api_changes([index])] == [
+    assert [change.finding.message for change in find_api_changes([index])] == [
         "* of @a/client is no longer exported from here"
     ]
 
@@ -760,7 +760,7 @@ def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
             Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)
         )
         revision = Revision(compare(path, before, after), old, new, is_product=True)
-        return [change.finding.kind for change in api_changes([revision])]
+        return [change.finding.kind for change in find_api_changes([revision])]
 
     assert changes("a.cs", "public Task send(int a)", "public async Task send(int a)") == []
     assert changes("a.ts", "export function send(): Promise<A>", "export async function send(): Promise<A>") == []
@@ -943,7 +943,7 @@ def test_what_overrides_another_is_no_other_call_and_needs_no_test_by_name() -> 
     change = Revision(
         compare("A.kt", was, now), Version(was, (holder, size)), Version(now, (holder, over, take)), is_product=True
     )
-    assert api_changes([change]) == []
+    assert find_api_changes([change]) == []
     test = Revision(compare("ATest.kt", None, "x"), Version(), Version("x"), FileKind.TEST)
     assert find_untested([change, test], lambda path, name: False) == []
     assert [one.message for one in find_untested([change], lambda path, name: False)] == [
@@ -1074,7 +1074,7 @@ def test_only_a_rare_way_is_unusual(name: str, adoption: int, guidance: str, sai
     )
     other = replace(common, name=name, question=question, adoption=adoption, guidance=guidance)
     change = compare("a.py", "x\n", "x\ny\n")
-    found = unusual_patterns({"a.py": [(position, 2)]}, [change], BUILT_IN, {"a.py": [common, other]})
+    found = find_unusual_patterns({"a.py": [(position, 2)]}, [change], BUILT_IN, {"a.py": [common, other]})
     assert bool(found) is said
 
 
@@ -1266,7 +1266,7 @@ def test_two_long_signatures_are_shown_where_they_differ() -> None:
         Definition("pay", "pay", "function", f"def pay({start}, last: {kind})", "", 1, 9) for kind in ("int", "bool")
     )
     revision = Revision(compare("a.py", "x\n", "y\n"), Version("x\n", (before,)), Version("y\n", (after,)))
-    (found,) = api_changes([replace(revision, is_product=True)])
+    (found,) = find_api_changes([replace(revision, is_product=True)])
     assert found.finding.message == "pay was …last: int), is …last: bool)"
 
 

@@ -61,7 +61,7 @@ def review_change(
     names = {symbol.name for symbol in symbols}
     reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
-    findings, left_out = diff.most_severe_first(change.findings(now))
+    findings, left_out = diff.choose_most_severe(change.findings(now))
     notes += left_out
     if project.history.shallow:
         notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
@@ -70,9 +70,7 @@ def review_change(
     if change.has_product and not change.tested_endings:
         notes.append("files like those that changed have no or few tests here, so none is missed")
     lists: dict[str, Sequence[Any]] = {
-        "files": [
-            ChangedFile(file.path, file.state, len(file.added), len(file.removed)) for file in change.differences
-        ],
+        "files": [ChangedFile(d.path, d.state, len(d.added), len(d.removed)) for d in change.differences],
         "symbols": symbols,
         "missing_tests": change.files_without_tests(),
         "patterns": change.unusual_patterns(now),
@@ -132,7 +130,7 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
         kind, source = file_kind(path), moved.get(path, path)
         was, now = old.get(source, diff.Version(texts[source][0])), diff.Version(texts[path][1])
         if symbols is not None and change.state != "removed":
-            now = _version(now.text, symbols, symbols.references)
+            now = _make_version(now.text, symbols, symbols.references)
         if path in unread:  # then nothing counts as new or gone
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
@@ -166,14 +164,14 @@ def _parse_versions(project: ProjectKnowledge, texts: dict[str, str]) -> tuple[d
     tasks = [ParseTask(path, texts[path], language.name) for path, language in languages.items() if language]
     with project.index.parsers() as pool:
         files = list(pool.run(tasks))
-    versions = {file.path: _version(texts[file.path], file.parsed, file.references) for file in files}
+    versions = {file.path: _make_version(texts[file.path], file.parsed, file.references) for file in files}
     unread = {
         file.path for file in files if file.refusal or any("indexed as text" in note for note in file.parsed.notes)
     }
     return versions, unread
 
 
-def _version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:
+def _make_version(text: str, parsed: ParsedFile | FileSymbols, references: bytes) -> diff.Version:
     return diff.Version(text, parsed.definitions, parsed.imports, tuple(all_references(unpack(references)[0])))
 
 
@@ -263,18 +261,16 @@ class Change:
         """What is known by its name only counts if the name has several words and is called as a function:
         `session.delete`, or a field called `content_type`, may mean anything. In Ruby a column of a table looks like
         a call without brackets."""
-        name = qualified.rpartition(".")[2]
+        name, language = qualified.rpartition(".")[2], language_of(path)
         is_function = any(item.kind in ("function", "method") for item in self._definitions(f"{path}::{qualified}"))
         is_telling = is_function and len(split_identifier(name)) > 1
-        language = language_of(path)
         is_bare = language is not None and language.names.calls == "bare"
-        used = (use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths)
-        return [
-            use
-            for use in used
-            if use.confidence != "syntactic"
-            or (is_telling and use.edge == "CALLS" and (not is_bare or f"{name}(" in use.preview))
-        ]
+
+        def counts(use: Usage) -> bool:
+            is_call = use.edge == "CALLS" and (not is_bare or f"{name}(" in use.preview)
+            return use.confidence != "syntactic" or (is_telling and is_call)
+
+        return [use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths and counts(use)]
 
     def _files_outside(self, path: str, qualified: str, kind: str) -> dict[str, int]:
         """The files outside the change that use a definition, or call a method through its interface, each with the
@@ -293,9 +289,8 @@ class Change:
         changed: list[tuple[str, ChangedSymbol]] = []
         for revision in self._revisions:
             if revision.kind is FileKind.CODE:
-                tests = diff.find_inline_tests(revision)
-                of_file = diff.find_changed_symbols(revision)
-                changed += ((revision.path, symbol) for symbol in of_file if symbol.name not in tests)
+                tests, symbols_here = diff.find_inline_tests(revision), diff.find_changed_symbols(revision)
+                changed += ((revision.path, symbol) for symbol in symbols_here if symbol.name not in tests)
         changed.sort(key=lambda entry: (not diff.is_code_to_run(entry[1]), -entry[1].lines))
         symbols: list[ChangedSymbol] = []
         for path, symbol in changed:
@@ -346,7 +341,7 @@ class Change:
                 texts[path] = text
                 if language := language_of(path):
                     near[path] = patterns.around(self._store, now, path, language.name)[0].patterns
-        return diff.unusual_patterns(patterns.uses_in(texts), self.differences, patterns.detectors, near)
+        return diff.find_unusual_patterns(patterns.uses_in(texts), self.differences, patterns.detectors, near)
 
     def reviewers(self, changes: Iterable[diff.Difference]) -> list[Reviewer]:
         if not self._project.history.known:
@@ -360,7 +355,7 @@ class Change:
                 blames[change.path] = self._project.history.blame(change.path, revision=self._base, lines=lines)
             except GitFailed:
                 continue  # git cannot blame the file, so it has no author to propose
-        return diff.reviewers(blames)[:MOST_REVIEWERS]
+        return diff.rank_reviewers(blames)[:MOST_REVIEWERS]
 
     def findings(self, now: float) -> list[Finding]:
         try:
@@ -369,7 +364,7 @@ class Change:
             memories = []  # a note reports this already
         tested = [item for item in self._revisions if not item.is_product or _ending(item.path) in self.tested_endings]
         return [
-            *diff.contradictions(self._revisions, memories),
+            *diff.find_contradictions(self._revisions, memories),
             *self._find_api_changes(),
             *diff.find_changed_expectations(self._revisions),
             *self._find_new_dependencies(),
@@ -385,7 +380,7 @@ class Change:
         compiler finds them."""
         findings = []
         gone: dict[str, list[diff.ApiChange]] = defaultdict(list)  # by path, what nothing here uses
-        for change in diff.api_changes(self._revisions):
+        for change in diff.find_api_changes(self._revisions):
             path = change.finding.place.rpartition(":")[0]
             users = dict.fromkeys(use.file for use in self._uses_of_api(path, change.name))
             programs = (self._programs[folder] for folder in ancestors(path) if folder in self._programs)
@@ -417,23 +412,23 @@ class Change:
         before = dependencies({**manifests, **{revision.path: revision.before.text for revision in edited}})[0]
         after = dependencies({**manifests, **{revision.path: revision.after.text for revision in edited}})[0]
         changed = {revision.path: revision for revision in self._revisions if revision.is_product}
-        old_imports = (written for revision in changed.values() for written in revision.before.imports)
-        elsewhere = {diff.package_of(written.module) for written in old_imports}
+        old_imports = (statement for revision in changed.values() for statement in revision.before.imports)
+        used_elsewhere = {diff.package_of(statement.module) for statement in old_imports}
         imported: list[tuple[str, str]] = []
         with self._open_index() as index:
             for path, links in index.graph.links.items():
-                outside = [loose for loose in links.loose if loose.external]
+                external = [link for link in links.loose if link.external]
                 if path in changed:
                     added = changed[path].change.added
-                    imported += [(loose.module, f"{path}:{loose.line}") for loose in outside if loose.line in added]
+                    imported += [(link.module, f"{path}:{link.line}") for link in external if link.line in added]
                 else:
-                    elsewhere.update(diff.package_of(loose.module) for loose in outside)
+                    used_elsewhere.update(diff.package_of(link.module) for link in external)
             # An import map, as in Rails, gives files of the project the names of packages.
             for path, file in index.graph.files.items():
                 if language_family(file.language) == "ecmascript":
-                    elsewhere.add(diff.package_of(path.rpartition("/")[2].partition(".")[0]))
+                    used_elsewhere.add(diff.package_of(path.rpartition("/")[2].partition(".")[0]))
         packages = set(project_names(manifests).values())
-        return diff.new_dependencies(before, after, imported, elsewhere, packages)
+        return diff.find_new_dependencies(before, after, imported, used_elsewhere, packages)
 
     def _find_unregistered(self) -> list[Finding]:
         """New files that nothing imports although one file imports most of their neighbours."""
@@ -482,8 +477,9 @@ class Change:
                     through = "" if direct.issuperset(files) else ", or may be called through what it overrides,"
                     where = f"outside the change in {_join_paths(files)}"
                     message = f"{symbol.name} was changed and is used{through} {where}"
-                    ranked.append((len(files), Finding("callers", symbol.place.rpartition("-")[0], message)))
-        return [finding for _, finding in sorted(ranked, key=lambda pair: (-pair[0], pair[1].place))]
+                    place = symbol.place.rpartition("-")[0]
+                    ranked.append((-len(files), place, Finding("callers", place, message)))
+        return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])]
 
     def _find_risks(self) -> list[Finding]:
         if not self._project.history.known:
@@ -492,7 +488,7 @@ class Change:
         paths = [item.path for item in changed if item.change.state != "added"]
         try:
             subjects = self._project.history.subjects(paths[:MOST_RISKY], self._base, RISK_DAYS)
-            return diff.risks(subjects, RISK_DAYS)
+            return diff.find_risks(subjects, RISK_DAYS)
         except GitFailed:
             return []  # the rest of the review is still valid
 

@@ -185,7 +185,7 @@ def deprecation(lines: Mapping[int, str], start: int, end: int) -> str:
             break
         above.insert(0, line)
     head = "\n".join(above)
-    notices = [_notice(head, match.start("notice")) for match in _DEPRECATED.finditer(head)]
+    notices = [_read_notice(head, match.start("notice")) for match in _DEPRECATED.finditer(head)]
     if not notices:
         inside = " " * (len(above[-1]) - len(above[-1].lstrip()) + 4)
         for number in range(start + 1, min(end, start + LINES_INSIDE) + 1):
@@ -193,13 +193,13 @@ def deprecation(lines: Mapping[int, str], start: int, end: int) -> str:
             if line.startswith(f"{inside}.. deprecated::"):
                 notices.append(lines.get(number + 1, ""))
             elif line.startswith(f"{inside}warnings.warn(") and "DeprecationWarning" in rest:
-                notices.append(_notice(rest, rest.index("(")))
+                notices.append(_read_notice(rest, rest.index("(")))
         notices = [notice for notice in notices if not _OF_PARAMETER.search(notice)]
     text = " ".join(re.sub(r"\{@\w+ #?([^}]*)\}", r"\1", next(filter(None, notices), "")).split()).strip(" :-*/\"'")
     return f"{DEPRECATED}: {text[:NOTICE_CHARS]}".rstrip(": ") if notices else ""
 
 
-def _notice(text: str, start: int) -> str:
+def _read_notice(text: str, start: int) -> str:
     """What stands behind a mark: the sentence in its brackets, which is no version, otherwise the rest of its line."""
     line = text[start:].partition("\n")[0].strip()
     if not line.startswith(("(", "=", "]")):
@@ -321,12 +321,12 @@ class _Doubt(Struct, frozen=True):
 
 
 def decide(evidence: Evidence) -> Card:
-    code, points = evidence.code, _points(evidence)
+    code, points = evidence.code, _count_points(evidence)
     score = round(sum(point.points for point in points), 1)
     shown, callers = _split_callers(evidence)
     doubts = [*_doubts_on_results(evidence), *_doubts_around(evidence, callers, callers[shown:])]
     if score < NEEDED:
-        steps = _broader(evidence, code if evidence.is_about_task else ())
+        steps = _suggest_searches(evidence, code if evidence.is_about_task else ())
         doubts.append(_Doubt("too few points", f"{score:g} of the {NEEDED:g} points needed", steps))
     failures = [f"{memory.memory} ({memory.label})" for memory in evidence.memories if memory.type == "failure"]
     warnings = ((hit, hit.context.pattern_warning) for hit in (*evidence.targets, *code) if hit.context)
@@ -336,15 +336,15 @@ def decide(evidence: Evidence) -> Card:
         score=score,
         next_action=NextStep(f"{doubts[0].reason}: ", doubts[0].help[0]) if doubts else "",
         warnings=(*failures[:MOST_LISTED], *list(dict.fromkeys(deprecated))[:MOST_LISTED]),
-        patterns=_advice(evidence) if evidence.is_about_task else None,
+        patterns=_advise(evidence) if evidence.is_about_task else None,
         best_example=best_example(code, evidence.files) if evidence.is_about_task else "",
-        impact=_impact(shown, callers) if evidence.is_about_task else None,
+        impact=_describe_impact(shown, callers) if evidence.is_about_task else None,
         what_would_help=tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP],
         reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
     )
 
 
-def _points(evidence: Evidence) -> tuple[CardPoint, ...]:
+def _count_points(evidence: Evidence) -> tuple[CardPoint, ...]:
     share, coverage = evidence.relevance
     about = f"the first results are about the task by {share:.0%}, {RELEVANT:.0%} give all points"
     near = evidence.patterns_near
@@ -435,19 +435,19 @@ def _doubts_on_results(evidence: Evidence) -> Iterator[_Doubt]:
         )
         yield _Doubt("wide scope", "the task spans many places, and one search shows a few of them", steps)
     if coverage.is_vague:
-        yield _Doubt("vague task", "the task does not say what is to be changed", _broader(evidence, ()))
+        yield _Doubt("vague task", "the task does not say what is to be changed", _suggest_searches(evidence, ()))
     elif not evidence.is_about_task:
         reason = f"the results have little to do with the task ({share:.0%}){_describe_missing(coverage)}"
-        yield _Doubt("low relevance", reason, _broader(evidence, ()))  # the results are no basis for a change
+        yield _Doubt("low relevance", reason, _suggest_searches(evidence, ()))  # the results are no basis for a change
     elif evidence.quality.confidence < SURE:
         why = "; ".join(evidence.quality.reasons) or f"confidence {evidence.quality.confidence:.2f}"
-        yield _Doubt("low search quality", f"the search has low confidence ({why})", _broader(evidence, code))
+        yield _Doubt("low search quality", f"the search has low confidence ({why})", _suggest_searches(evidence, code))
     if evidence.changed_since_index:
         reason = f"{evidence.changed_since_index} files changed since they were indexed"
         yield _Doubt("stale index", reason, (NextStep("run ", to_run("index"), " and search again"),))
     if len(code) < THIN_BELOW:
         reason = f"only {len(code)} code result{'s' * (len(code) != 1)}"
-        yield _Doubt("thin evidence", reason, _broader(evidence, code))
+        yield _Doubt("thin evidence", reason, _suggest_searches(evidence, code))
 
 
 def _doubts_around(evidence: Evidence, callers: Sequence[Place], missing: Sequence[Place]) -> Iterator[_Doubt]:
@@ -471,7 +471,7 @@ def _doubts_around(evidence: Evidence, callers: Sequence[Place], missing: Sequen
             yield _Doubt("stale memory", reason, (step,))
 
 
-def _broader(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
+def _suggest_searches(evidence: Evidence, code: Sequence[Hit]) -> tuple[str, ...]:
     """Searches that could find more: the name of the best result, or more results."""
     if named := next((hit.symbol for hit in code if hit.symbol), ""):
         again = to_run("search", named, purpose=evidence.purpose)
@@ -505,14 +505,14 @@ def _find_named(query: str, code: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in named if re.search(rf"(?<!\w){re.escape(hit.symbol)}(?!\w)", written)] or named
 
 
-def _impact(shown: int, callers: Sequence[Place]) -> CardImpact | None:
+def _describe_impact(shown: int, callers: Sequence[Place]) -> CardImpact | None:
     if not callers:
         return None
     files = [f"{path}:{line}" for path, line in (*callers[shown:], *callers[:shown])]
     return CardImpact(f"{shown}/{len(callers)} callers in results", tuple(files[:MOST_LISTED]))
 
 
-def _advice(evidence: Evidence) -> CardPatterns | None:
+def _advise(evidence: Evidence) -> CardPatterns | None:
     near = evidence.patterns_near
     # What nobody does otherwise needs no advice.
     do = [pattern for pattern in near if pattern.guidance in ("use", "prefer") and pattern.adoption < 100]

@@ -123,7 +123,7 @@ def is_code_to_run(symbol: ChangedSymbol) -> bool:
     return symbol.kind not in _DECLARING
 
 
-def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
+def rank_reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
     """Who wrote these lines of each file, without bots. Names that differ in case or punctuation are one person."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     files: dict[str, set[str]] = defaultdict(set)
@@ -138,7 +138,7 @@ def reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
     return sorted(people, key=lambda reviewer: (-reviewer.lines, reviewer.name))
 
 
-def unusual_patterns(
+def find_unusual_patterns(
     uses: Mapping[str, Sequence[tuple[int, int]]],
     changes: Sequence[Difference],
     detectors: Sequence[Detector],
@@ -248,7 +248,7 @@ class ApiChange(Struct, frozen=True):
     is_gone: bool = False
 
 
-def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
+def find_api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
     """Exported definitions that are gone or are now called differently, and exports that are gone. What only moved to
     another changed file is not gone."""
     names_after = {name for revision in revisions for name in revision.after.names}
@@ -258,7 +258,7 @@ def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
             continue
         after = group_by_key((new.qualified, new) for new in revision.after.definitions)
         counts = Counter(old.qualified for old in revision.before.definitions)
-        for old in _public(revision.before.definitions):
+        for old in _list_public(revision.before.definitions):
             same_name = after.get(old.qualified, [])
             if old.owner in counts and old.owner not in after:
                 continue  # gone with its container
@@ -284,7 +284,7 @@ def api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
     return changes
 
 
-def _public(definitions: Sequence[Definition]) -> list[Definition]:
+def _list_public(definitions: Sequence[Definition]) -> list[Definition]:
     """What others can name: exported, and not inside a function or hidden type."""
     by_name = {definition.qualified: definition for definition in definitions}
     public = []
@@ -550,7 +550,7 @@ def _find_offered(revision: Revision, *, has_tests: bool) -> set[str]:
         return not (is_of_trait or is_override or definition.name.startswith("__"))
 
     lines, is_ruby = revision.after.lines, revision.path.endswith(".rb")
-    offered = _public(revision.after.definitions) if has_tests else revision.after.definitions
+    offered = _list_public(revision.after.definitions) if has_tests else revision.after.definitions
     hidden = {item.qualified for item in offered if is_ruby and _is_private_in_ruby(lines, item.start_line)}
     return {definition.qualified for definition in offered if is_expected(definition)} - hidden
 
@@ -607,7 +607,7 @@ def _text_without_name(version: Version, function: Definition) -> str:
     return version.text_of(function).replace(function.name, "")[:RENAMED_CHARS]
 
 
-def new_dependencies(
+def find_new_dependencies(
     before: Collection[Dependency],
     after: Collection[Dependency],
     imported: Iterable[tuple[str, str]],
@@ -701,7 +701,7 @@ _PLACE = re.compile(
 )
 
 
-def contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) -> list[Finding]:
+def find_contradictions(revisions: Sequence[Revision], memories: Iterable[Memory]) -> list[Finding]:
     """New lines that do what a memory rules out: they import or call what it forbids, where it applies."""
     findings = []
     for memory in memories:
@@ -757,7 +757,7 @@ RISKY_FIXES, RISKY_SHARE = 3, 0.25  # of the commits: where much is done, some o
 MOST_RISKS = 3  # files that need a second look
 
 
-def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
+def find_risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     """Files that needed several fixes recently, by the subjects of the commits that changed them, newest first."""
     ranked = []
     for path, commits in subjects.items():
@@ -768,7 +768,7 @@ def risks(subjects: Mapping[str, Sequence[str]], days: int) -> list[Finding]:
     return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])[:MOST_RISKS]]
 
 
-def most_severe_first(findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:
+def choose_most_severe(findings: Iterable[Finding]) -> tuple[list[Finding], list[str]]:
     """At most MOST_OF_A_KIND of each kind, and a note on each kind that has more."""
     by_kind = group_by_key((finding.kind, finding) for finding in findings)
     shown, notes = list[Finding](), list[str]()

@@ -74,10 +74,8 @@ def _check(type: str, category: str, texts: Mapping[str, str], date: str) -> Non
     if len(texts[longest]) > MAX_TEXT:
         raise UsageError(f"the {longest} is longer than {MAX_TEXT} characters", next_step="Put it in a sentence or two")
     if texts["scope"] and not all(re.match(r"(?:file|symbol):.", part) for part in scope_parts(texts["scope"])):
-        raise UsageError(
-            f"{texts['scope']!r} is not a scope",
-            next_step="Use file:<path>, symbol:<name>, or several with commas between",
-        )
+        step = "Use file:<path>, symbol:<name>, or several with commas between"
+        raise UsageError(f"{texts['scope']!r} is not a scope", next_step=step)
     try:
         seconds_of(date)
     except ValueError:
@@ -89,12 +87,11 @@ def from_record(record: Any) -> Memory:
     if not isinstance(record, Mapping):
         raise UsageError("a memory is an object with type, category, memory, reason and date")
     values = {name: record.get(name, "") for name in Memory.__struct_fields__}
-    wrong = next((name for name, value in values.items() if not isinstance(value, str)), "")
-    if wrong:
-        raise UsageError(f"{wrong} is not a text", next_step="Put it in quotes")
-    given = values.pop("id")
-    made = make_memory(**values)
-    return replace(made, id=given or made.id)
+    if wrong := [name for name, value in values.items() if not isinstance(value, str)]:
+        raise UsageError(f"{wrong[0]} is not a text", next_step="Put it in quotes")
+    identity = values.pop("id")
+    memory = make_memory(**values)
+    return replace(memory, id=identity or memory.id)
 
 
 def to_record(memory: Memory) -> dict[str, str]:
@@ -229,10 +226,10 @@ def score_relevance(
     total = sum(weight.values()) or 1.0
     scored = []
     for memory in memories:
-        shared = [term for term in subject if _has(bags[memory.id], term)]
+        shared = [term for term in subject if _occurs(bags[memory.id], term)]
         words, cosine = sum(weight[term] for term in shared) / total, meaning.get(memory.id, 0.0)
         title = frozenset(terms(memory.memory)) if shared else ()
-        is_titled = sum(weight[term] for term in shared if _has(title, term)) / total >= WORDS_AT_LEAST
+        is_titled = sum(weight[term] for term in shared if _occurs(title, term)) / total >= WORDS_AT_LEAST
         is_near, is_scoped = cosine >= at_least, is_in_scope(memory.scope, paths, symbols)
         score = words * (words >= WORDS_AT_LEAST) + cosine * is_near + _SCOPED * is_scoped
         has_several = len(shared) >= min(2, len(subject))
@@ -240,7 +237,7 @@ def score_relevance(
     return scored
 
 
-def _has(bag: Collection[str], term: str) -> bool:
+def _occurs(bag: Collection[str], term: str) -> bool:
     """Whether a word occurs, or a derivation of it by a character or two, like `httpx` from `http`."""
     return term in bag or (
         len(term) >= _STEM_LETTERS and any(0 < len(word) - len(term) <= 2 and word.startswith(term) for word in bag)
@@ -388,11 +385,9 @@ def _parse(text: str, name: str) -> _Content:
             memories.append(from_record(record))
         except UsageError as error:
             raise _damage_error(name, *_position(text, number), str(error)) from None
-    fields = frozenset(Memory.__struct_fields__)
-    rests = {
-        memory.id: {key: record[key] for key in record.keys() - fields}
-        for memory, record in zip(memories, records, strict=True)
-    }
+    fields, rests = frozenset(Memory.__struct_fields__), {}
+    for memory, record in zip(memories, records, strict=True):
+        rests[memory.id] = {key: record[key] for key in record.keys() - fields}
     return _Content(tuple(memories), rest, rests)
 
 
@@ -408,9 +403,8 @@ def _position(text: str, number: int) -> tuple[int, int]:
 
 
 def _damage_error(name: str, line: int, column: int, why: str) -> MemoryFileDamaged:
-    return MemoryFileDamaged(
-        f"{name}, line {line}, column {column}: {why}", next_step="Fix it there; the file was left as it is"
-    )
+    step = "Fix it there; the file was left as it is"
+    return MemoryFileDamaged(f"{name}, line {line}, column {column}: {why}", next_step=step)
 
 
 # --- what commits state ----------------------------------------------------------------------------------------------
@@ -550,7 +544,7 @@ def _commit_memory(commit: Commit) -> Memory | None:
     settings = [path for path, kind in kinds.items() if is_manifest(path) or _is_setting(path, kind)]
     if not subject or is_bot(commit.author) or not (code or tests or settings):
         return None
-    reason = _reason(body)
+    reason = _find_reason(body)
     if len(set(terms(reason)) - set(terms(subject))) <= _MOST_REPEATED:
         reason = ""
     statement = _read_subject(subject, reason)
@@ -618,7 +612,7 @@ def _read_subject(subject: str, reason: str) -> tuple[str, str, str] | None:
     return ("gotcha", about, text) if has_reason and (_RULE.match(text) or _FIX.match(text)) else None
 
 
-def _reason(body: str) -> str:
+def _find_reason(body: str) -> str:
     """The first paragraph of prose in a message's body: no trailers, lists of commits, headings or numbers."""
     for paragraph in _COMMENT.sub("", body).replace("\r", "").strip().split("\n\n"):
         lines = [line.strip() for line in paragraph.splitlines() if line.strip()]

@@ -84,16 +84,15 @@ class Areas:
     def __init__(self, manifests: Mapping[str, str]) -> None:
         """`manifests` maps paths to texts."""
         self.folders: dict[str, set[str]] = {}
-        self._own = {_folder(path): _normal(name) for path, name in project_names(manifests).items()}
+        self._own = {_folder(path): _normalise(name) for path, name in project_names(manifests).items()}
         for path in manifests:
             folder, kind = _folder(path), kind_of_manifest(path)
             if kind is not None and kind.family and is_shipped_folder(folder):
                 self.folders.setdefault(kind.family, {""}).add(folder)
         declared = dependencies(manifests)[0]
-        self._declared = group_by_key((_folder(item.source), _normal(item.name)) for item in declared)
-        self._shipped = group_by_key(
-            (_folder(item.source), _normal(item.name)) for item in declared if is_shipped(item)
-        )
+        self._declared = group_by_key((_folder(item.source), _normalise(item.name)) for item in declared)
+        shipped = filter(is_shipped, declared)
+        self._shipped = group_by_key((_folder(item.source), _normalise(item.name)) for item in shipped)
 
     def of(self, path: str, family: str) -> str:
         folders = self.folders.get(family, {""})
@@ -109,7 +108,7 @@ class Areas:
         declared = set().union(*(self._declared.get(folder, ()) for folder in around))
         imported: dict[bool, Counter[str]] = {True: Counter(), False: Counter()}
         for file in files:
-            imported[file.role == PRODUCT].update(map(_normal, file.packages))
+            imported[file.role == PRODUCT].update(map(_normalise, file.packages))
         least = 2 if declared else 1
         shipped |= {name for name, count in imported[True].items() if count >= least}
         declared |= {name for name, count in imported[False].items() if count >= least}
@@ -120,7 +119,7 @@ def _folder(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _normal(package: str) -> str:
+def _normalise(package: str) -> str:
     """Distributions are written with or without hyphens, imports without."""
     return package.lower().replace("-", "_") if "/" not in package else package
 
@@ -135,26 +134,26 @@ def analyse(
     patterns: list[PatternUse] = []
     golden: list[GoldenFile] = []
     sizes: Counter[tuple[str, str]] = Counter()
-    for (area, language), inside in _by_area(files, areas).items():
+    for (area, language), inside in _group_by_area(files, areas).items():
         shipped, declared = areas.packages(area, inside.values())
         where = {}
         for position, uses in uses_by_detector(inside).items():
-            needed = set(map(_normal, detectors[position].packages))
+            needed = set(map(_normalise, detectors[position].packages))
             available = declared if detectors[position].category == TESTING else shipped
             if not needed or not needed.isdisjoint(available):
                 where[position] = uses
-        area_patterns = _patterns(detectors, where, area, history, inside)
+        area_patterns = _count_patterns(detectors, where, area, history, inside)
         patterns += area_patterns
         product = {path: file for path, file in inside.items() if file.role == PRODUCT}
         sizes[area, language] = len(product)
-        golden += _golden_files(detectors, product, area_patterns, area, history)
+        golden += _choose_golden_files(detectors, product, area_patterns, area, history)
     ordered = sorted(patterns, key=lambda p: (-sizes[p.area, p.language], p.area, *_question(p), -p.adoption, p.name))
     golden.sort(key=lambda file: (-sizes[file.area, detector_language(file.language)], file.area))
     folders = {family: tuple(sorted(found)) for family, found in areas.folders.items() if len(found) > 1}
-    return PatternReport(tuple(ordered), tuple(_conflicts(ordered, detectors)), tuple(golden), areas=folders)
+    return PatternReport(tuple(ordered), tuple(_find_conflicts(ordered, detectors)), tuple(golden), areas=folders)
 
 
-def _by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str], dict[str, FileUses]]:
+def _group_by_area(files: Mapping[str, FileUses], areas: Areas) -> dict[tuple[str, str], dict[str, FileUses]]:
     by_area: dict[tuple[str, str], dict[str, FileUses]] = {}
     for path, file in sorted(files.items()):
         language = detector_language(file.language)
@@ -176,7 +175,7 @@ def uses_by_area(
     """By area and key, including those that no package of the area allows."""
     return {
         (area, *key_of(detectors[position])): lines
-        for (area, _), inside in _by_area(files, areas).items()
+        for (area, _), inside in _group_by_area(files, areas).items()
         for position, lines in uses_by_detector(inside).items()
     }
 
@@ -189,7 +188,7 @@ def _question(item: Detector | PatternUse) -> tuple[str, str, str]:
     return item.category, item.question, item.language
 
 
-def _patterns(
+def _count_patterns(
     detectors: Sequence[Detector],
     where: Mapping[int, Lines],
     area: str,
@@ -389,7 +388,7 @@ def advice_line(pattern: PatternUse) -> str:
     return f"{pattern.name} ({pattern.question}{where}): {', '.join((*parts, *pattern.examples[:1]))}"
 
 
-def _conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) -> list[PatternConflict]:
+def _find_conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) -> list[PatternConflict]:
     """Pairs of answers to one question that are both common in an area, neither of them clearly the team's choice."""
     settled = {(p.area, *_question(p)) for p in patterns if p.guidance == "use"}
     competing = {key_of(detector) for detector in detectors if detector.advice and not detector.poor}
@@ -409,7 +408,7 @@ def _conflicts(patterns: Sequence[PatternUse], detectors: Sequence[Detector]) ->
     ]
 
 
-def _golden_files(
+def _choose_golden_files(
     detectors: Sequence[Detector],
     files: Mapping[str, FileUses],
     patterns: Sequence[PatternUse],
@@ -489,7 +488,7 @@ def narrow(
         is_named = (not category or item.category == category) and (not languages or item.language in languages)
         return is_named and (not below or item.area in areas)
 
-    return _part(report, is_wanted)
+    return _filter_report(report, is_wanted)
 
 
 def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
@@ -497,10 +496,10 @@ def in_area(report: PatternReport, path: str, language: str) -> PatternReport:
     family = detector_language(language)
     around = (folder for folder in report.areas.get(family, ()) if lies_below(path, folder))
     area = max(around, key=len, default="") or TOP
-    return _part(report, lambda item: item.area == area and item.language == family)
+    return _filter_report(report, lambda item: item.area == area and item.language == family)
 
 
-def _part(report: PatternReport, is_wanted: Callable[[PatternUse | PatternConflict], bool]) -> PatternReport:
+def _filter_report(report: PatternReport, is_wanted: Callable[[PatternUse | PatternConflict], bool]) -> PatternReport:
     patterns = tuple(filter(is_wanted, report.patterns))
     names = {(pattern.area, pattern.name) for pattern in patterns}
     golden = tuple(g for g in report.golden_files if any((g.area, name) in names for name in g.patterns))

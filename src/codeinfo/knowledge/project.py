@@ -64,7 +64,7 @@ def describe_project(
     own_names = set(project_names(texts).values())
     declared = tuple(sorted(declared, key=lambda item: (item.name in own_names, not _is_of_main(item, sizes))))
     return MetadataReport(
-        name=_name(texts, sizes) or root.name,
+        name=_choose_name(texts, sizes) or root.name,
         root=str(root),
         files=sum(size.files for size in sizes.values()),
         lines=sum(size.lines for size in sizes.values()),
@@ -76,7 +76,7 @@ def describe_project(
     )
 
 
-def _name(texts: Mapping[str, str], sizes: Mapping[str, LanguageSize]) -> str:
+def _choose_name(texts: Mapping[str, str], sizes: Mapping[str, LanguageSize]) -> str:
     """As a manifest at the top says, unless it is only for a tool in another language."""
     kinds = {path: kind_of_manifest(path) for path in texts if "/" not in path}
     ours = [path for path, kind in kinds.items() if kind and (not kind.family or _is_main(kind.family, sizes))]
@@ -123,13 +123,13 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
         path, version = item.source.rpartition(":")[0], item.version
         if not version or version.startswith(FROM_CATALOG):
             version = _central_version(item, central)
-        version = _insert(version, ChainMap(of_files[path], properties))
+        version = _fill_in(version, ChainMap(of_files[path], properties))
         distinct.setdefault((item.name, version, path, item.group), replace(item, version=version))
     own_names = set(project_names(texts).values())
     return tuple(sorted(distinct.values(), key=lambda item: item.name in own_names)), tuple(notes)
 
 
-def _insert(version: str, properties: Mapping[str, str]) -> str:
+def _fill_in(version: str, properties: Mapping[str, str]) -> str:
     """A version with what it refers to; nothing if the manifests do not say what that is."""
     version = _REFERENCE.sub(lambda reference: properties.get(reference[1], reference[0]), version)
     return "" if "$" in version else version
@@ -247,7 +247,7 @@ def test_setup(
             tools.setdefault(name, place)
     # In a project of another language, `npm test` covers only its pages, and pytest one of its parts.
     of_scripts = _is_main("javascript", sizes) and bool(test_files or tools)
-    command = _command(texts, tools, of_scripts, of_python=_is_main("python", sizes))
+    command = _find_command(texts, tools, of_scripts, of_python=_is_main("python", sizes))
     return TestSetup(test_files, tuple(tools), command, tuple(tools.values()), inline)
 
 
@@ -264,7 +264,7 @@ def _is_of_main(item: Dependency, sizes: Mapping[str, LanguageSize]) -> bool:
     return kind is None or not kind.family or _is_main(kind.family, sizes)
 
 
-def _command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool, of_python: bool) -> str:
+def _find_command(texts: Mapping[str, str], tools: Mapping[str, str], of_scripts: bool, of_python: bool) -> str:
     at_top = {path: text for path, text in texts.items() if "/" not in path}
     if re.search(r"^test\s*:", at_top.get("Makefile", ""), re.MULTILINE):
         return "make test"

@@ -98,9 +98,8 @@ def _format_value(node: yaml.Node, depth: int) -> str:
     return json.dumps(node.value, ensure_ascii=False) if node.style in ('"', "'") else str(node.value)
 
 
-_OWN_PATHS = re.compile(
-    r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+(?:[\"',\s]+|(?=\]?$)))+\]?"
-)  # files of the project, which are read as well
+# Files of the project, which are read as well.
+_OWN_PATHS = re.compile(r"[\[\"',\s]*(?:\.{1,2}/[\w./-]+(?:[\"',\s]+|(?=\]?$)))+\]?")
 
 
 def eslint_entries(text: str) -> Iterator[Entry]:
@@ -112,9 +111,8 @@ def _eslint(node: yaml.Node | None, files: str) -> Iterator[Entry]:
     for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
         if key.value == "rules" and isinstance(value, yaml.MappingNode):
             for name, setting in value.value:
-                yield Entry(
-                    name.start_mark.line + 1, f"rules{files}", str(name.value), _format_value(setting, _MAX_DEPTH)
-                )
+                shown = _format_value(setting, _MAX_DEPTH)
+                yield Entry(name.start_mark.line + 1, f"rules{files}", str(name.value), shown)
         elif key.value == "extends" and not _OWN_PATHS.fullmatch(_format_value(value, 2)):
             yield Entry(key.start_mark.line + 1, files.strip(), "extends", _format_value(value, _MAX_DEPTH))
         elif key.value == "overrides" and isinstance(value, yaml.SequenceNode):
@@ -299,9 +297,8 @@ _DEMAND = re.compile(
     r"|indent)\b",
     re.IGNORECASE,
 )
-_POINTER = re.compile(
-    r"[`*]*(?:\[[^]]*\]\()?[`*]*[\w./-]+\.(?:md|mdx|rst)\b"
-)  # an entry of a list of documents describes one
+# An entry of a list of documents describes one.
+_POINTER = re.compile(r"[`*]*(?:\[[^]]*\]\()?[`*]*[\w./-]+\.(?:md|mdx|rst)\b")
 # A link within the page, a remark or a condition asks for nothing.
 _ASIDE = re.compile(r"\[[^]]*\]\(#[^()]*\)|\([^()]*\)|\A(?:If|When)\b[^,:]*[,:]")
 
