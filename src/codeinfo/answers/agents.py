@@ -201,10 +201,8 @@ def _describe(place: Path) -> Agent:
         profile = _load(place)
     except CodeInfoError as error:
         return Agent(place.name, "", str(place), problem=error.what)
-    commands = tuple(
-        AgentCommand(command.name, command.description, len(command.steps)) for command in profile.commands
-    )
-    return Agent(profile.name, profile.description, str(place), profile.tools, commands, profile.model)
+    commands = (AgentCommand(command.name, command.description, len(command.steps)) for command in profile.commands)
+    return Agent(profile.name, profile.description, str(place), profile.tools, tuple(commands), profile.model)
 
 
 def _load(place: Path) -> Profile:
@@ -228,10 +226,10 @@ def _load(place: Path) -> Profile:
 
 
 def _command(path: Path) -> Command:
-    written = decode_stored(_read(path).encode(), Command)
-    if written is None or not written.steps or not all(map(str.strip, written.steps)):
+    command = decode_stored(_read(path).encode(), Command)
+    if command is None or not command.steps or not all(map(str.strip, command.steps)):
         raise UsageError(f"{path} is not a command", 'Write it as {"description": "…", "steps": ["…"]}')
-    return replace(written, name=path.stem)
+    return replace(command, name=path.stem)
 
 
 def _read(path: Path, *, required: bool = True) -> str:

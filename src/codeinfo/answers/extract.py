@@ -118,11 +118,7 @@ def _choose_quoted(
     least = LEAST_QUOTED * max(map(count_words, first))
     best, *others = first
     candidates = (best, *read_more(best, read_file), *others)
-    return [
-        passage
-        for passage in candidates
-        if passage is passages[0] or is_named(passage) or count_words(passage) >= least
-    ]
+    return [p for p in candidates if p is passages[0] or is_named(p) or count_words(p) >= least]
 
 
 def read_more(passage: Passage, read_file: ReadFile) -> list[Passage]:
@@ -140,7 +136,7 @@ def support_of(passages: Sequence[Passage], weights: Mapping[str, float], frame:
     content = weights.keys() - frame
     in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", content) for passage in passages]
     in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", content) for passage in passages]
-    value = (_largest(in_text, weights) + NAME_WEIGHT * _largest(in_name, weights)) / whole
+    value = (_largest_weight(in_text, weights) + NAME_WEIGHT * _largest_weight(in_name, weights)) / whole
     absent = sorted(content - set().union(*in_text), key=lambda word: -weights[word])
     return Support(value, tuple(absent))
 
@@ -150,7 +146,7 @@ def _words_in(text: str, words: Iterable[str]) -> set[str]:
     return {word for word in words if spellings(word) & text_terms}
 
 
-def _largest(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> float:
+def _largest_weight(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> float:
     return max((sum(weights[word] for word in words) for words in word_sets), default=0.0)
 
 
@@ -201,20 +197,21 @@ def list_uses(question: str, name: str, uses: Uses, read_file: ReadFile) -> Answ
     tests = [path for path in by_file if file_kind(path) is FileKind.TEST]
     product = [path for path in by_file if path not in tests and not (tests and _ASKS_FOR_TESTS.match(question))]
     listed = [by_file[path] for path in (*product, *tests)[:USING_FILES]]
-    defined = [
-        Passage(uses.root, one.path, one.start_line, one.end_line, one.signature, symbol=one.qualified)
-        for one in uses.definitions[:DEFINITIONS]
+    definitions = [
+        Passage(uses.root, symbol.path, symbol.start_line, symbol.end_line, symbol.signature, symbol=symbol.qualified)
+        for symbol in uses.definitions[:DEFINITIONS]
     ]
-    used = [read_file(f"{uses.root}/{first.path}", first.line, first.line) for first, *_ in listed]
-    shown = Evidence().show((*defined, *used))
-    places = [f"{one.path}:{one.start_line} [{one.number}]" for one in shown[: len(defined)]]
-    if more := len(uses.definitions) - len(defined):
+    first_uses = [read_file(f"{uses.root}/{first.path}", first.line, first.line) for first, *_ in listed]
+    shown = Evidence().show((*definitions, *first_uses))
+    places = [f"{passage.path}:{passage.start_line} [{passage.number}]" for passage in shown[: len(definitions)]]
+    if more := len(uses.definitions) - len(definitions):
         places.append(f"{more} more")
     subject = f"`{name}` ({', '.join(places)})" if places else f"`{name}`"
     lines = [f"{NO_MODEL} {subject} {_count_uses(uses, len(by_file))}{':' if listed else '.'}", ""]
     numbers = {(passage.path, passage.start_line): passage.number for passage in shown}
-    for of_file, passage in zip(listed, used, strict=True):
-        lines.append(f"- [{numbers[passage.path, passage.start_line]}] {_list_places(of_file, passage.text.strip())}")
+    for uses_in_file, passage in zip(listed, first_uses, strict=True):
+        number, code = numbers[passage.path, passage.start_line], passage.text.strip()
+        lines.append(f"- [{number}] {_list_places(uses_in_file, code)}")
     if left_out := len(product) + len(tests) - len(listed):
         lines += ["", f"{quantity(left_out, 'more file')}: {uses.step.command()} lists all."]
     if uses.asks == "change" and (tests := [*(uses.tests or tests)]):
@@ -248,14 +245,10 @@ def _list_places(places: Sequence[UsePlace], code: str) -> str:
         text += f" through {first.via}"
     elif code:
         text += f": {_code_span(code)}"
-    return text + _also(others)
-
-
-def _also(others: Sequence[UsePlace]) -> str:
-    numbers = [str(place.line) for place in others[:LINES_OF_FILE]]
+    also = [str(place.line) for place in others[:LINES_OF_FILE]]
     if len(others) > LINES_OF_FILE:
-        numbers.append(f"{len(others) - LINES_OF_FILE} more")
-    return f"; also {', '.join(numbers)}" if numbers else ""
+        also.append(f"{len(others) - LINES_OF_FILE} more")
+    return f"{text}; also {', '.join(also)}" if also else text
 
 
 def _code_span(code: str) -> str:
@@ -289,14 +282,14 @@ def state_test_command(question: str, root: str, tests: TestSetup, read_file: Re
     shown = Evidence().show(read_file(f"{root}/{path}", int(line), int(line)) for path, _, line in places)
     written = f" They use {', '.join(tests.frameworks)}:" if shown else ""
     lines = [f"{NO_MODEL} `{tests.command}` runs the tests, {quantity(tests.files, 'file')}.{written}", ""]
-    lines += [f"- [{one.number}] {one.path}:{one.start_line}: {_code_span(one.text.strip())}" for one in shown]
+    lines += [f"- [{p.number}] {p.path}:{p.start_line}: {_code_span(p.text.strip())}" for p in shown]
     return Answer(question, "\n".join(lines).rstrip(), "extractive", "ok", citations=tuple(map(cite, shown)))
 
 
 def list_commits(question: str, place: str, commits: Sequence[str]) -> Answer:
-    of = "" if place == "." else f" of {place}"
+    newest = "The newest commits" if place == "." else f"The newest commits of {place}"
     listed = "\n".join(f"- {commit}" for commit in commits)
-    return Answer(question, f"{NO_MODEL} The newest commits{of}:\n\n{listed}", "extractive", "ok")
+    return Answer(question, f"{NO_MODEL} {newest}:\n\n{listed}", "extractive", "ok")
 
 
 # --- what a project is -----------------------------------------------------------------------------------------------
@@ -444,7 +437,7 @@ class Aim(Struct, frozen=True):
         if self.measure is None:
             return share(names | _words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
         best, best_line = 0.0, 0
-        for line, sentence in _sentences(passage):
+        for line, sentence in _split_sentences(passage):
             if self.measure.search(_without_markup(sentence)):
                 words = _words_in(sentence, content)
                 if share(words) >= _LEAST_IN_SENTENCE and share(words | names) > best:
@@ -468,7 +461,7 @@ def is_changelog(path: str) -> bool:
     return file_kind(path) is FileKind.DOCS and any(map(CHANGELOG.match, (name, name.partition("-")[2])))
 
 
-def _sentences(passage: Passage) -> Iterator[tuple[int, str]]:
+def _split_sentences(passage: Passage) -> Iterator[tuple[int, str]]:
     """The sentences of prose, or the lines of code, each with the line where it begins."""
     text, start = passage.text, 0
     breaks = _SENTENCE_END if passage.section or file_kind(passage.path) is FileKind.DOCS else _LINE_END

@@ -158,15 +158,15 @@ def strip_think(text: str) -> str:
 
 
 class ThinkFilter:
-    """The same for a stream: `feed` returns what can be shown so far, which is final."""
+    """Removes the reasoning from a stream: `feed` returns what can be shown so far, which is final."""
 
     def __init__(self) -> None:
         self._thinking = False
-        self._held = ""  # may be the start of a tag
-        self._last = ""  # the character before `_held`, which decides whether a tag is quoted
+        self._withheld = ""  # may be the start of a tag
+        self._last = ""  # the character before `_withheld`, which decides whether a tag is quoted
 
     def feed(self, text: str) -> str:
-        text = self._last + self._held + text
+        text = self._last + self._withheld + text
         before = len(self._last)  # already shown or hidden
         end = len(text) - _tail(text, before)
         shown: list[str] = []
@@ -178,13 +178,13 @@ class ThinkFilter:
             position = tag.end()
         if not self._thinking:
             shown.append(text[position:end])
-        self._held = text[end:]
+        self._withheld = text[end:]
         self._last = text[end - 1 : end]
         return "".join(shown)
 
     def flush(self) -> str:
-        rest = "" if self._thinking else self._held
-        self._held = self._last = ""
+        rest = "" if self._thinking else self._withheld
+        self._withheld = self._last = ""
         return rest
 
 

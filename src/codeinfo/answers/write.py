@@ -89,7 +89,7 @@ class CitationChecker:
     def _claim(self, claim: str) -> str:
         if not (groups := list(_NUMBERS.finditer(_mask_code(claim)))):
             return claim
-        numbers = [number for group in groups for number in _numbers(group)]
+        numbers = [number for group in groups for number in _read_numbers(group)]
         cited = [self._sources[number] for number in numbers if number in self._sources]
         bare = claim
         for group in reversed(groups):
@@ -135,16 +135,16 @@ def facts_of(claim: str) -> Facts:
         path = match[0].partition(":")[0]
         if language_of(path) is not None:
             files.append((path, *_span(match[1], match[2])))
-    named = {path for path, _, _ in files}
-    words = [word for word in quoted if not any(path in word for path in named)]
+    paths = {path for path, _, _ in files}
+    words = [word for word in quoted if not any(path in word for path in paths)]
     for match in _NAME.finditer(_CODE.sub(" ", claim)):
-        if _LOOKS_LIKE_CODE.search(match[0]) and not any(match[0] in path for path in named):
+        if _LOOKS_LIKE_CODE.search(match[0]) and not any(match[0] in path for path in paths):
             words.append(match[0])
     prose = _ENUMERATION.sub(" ", claim) if _ENUMERATION.match(claim) else claim
     for described in (_CODE, _QUOTE, _LINES, _FILE, _PART_OF_NAME):
         prose = described.sub(" ", prose)
     numbers = tuple(number for number in _numbers_in(prose) if number >= _LEAST_NUMBER)
-    return Facts(tuple(files), tuple(lines), tuple(dict.fromkeys(words)), numbers, _content(claim))
+    return Facts(tuple(files), tuple(lines), tuple(dict.fromkeys(words)), numbers, _content_terms(claim))
 
 
 def _numbers_in(text: str) -> Iterator[float]:
@@ -156,7 +156,7 @@ def _span(first: str | None, last: str | None) -> tuple[int, int]:
     return start, max(start, int(last)) if last else start
 
 
-def _content(text: str) -> frozenset[str]:
+def _content_terms(text: str) -> frozenset[str]:
     return frozenset(term for term in terms(text) if term not in STOP_WORDS and len(term) > 2)
 
 
@@ -196,12 +196,12 @@ def _about_something_else(facts: Facts, source: Passage, sources: Mapping[int, P
 
 
 def _measure_overlap(words: frozenset[str], source: Passage) -> float:
-    return len(words & _content(f"{source.path} {source.symbol} {source.text}")) / len(words)
+    return len(words & _content_terms(f"{source.path} {source.symbol} {source.text}")) / len(words)
 
 
-def _same_file(named: str, path: str) -> bool:
-    named = named.removeprefix("./")
-    return path == named or path.endswith(f"/{named}") or named.endswith(f"/{path}")
+def _same_file(claimed: str, path: str) -> bool:
+    claimed = claimed.removeprefix("./")
+    return path == claimed or path.endswith(f"/{claimed}") or claimed.endswith(f"/{path}")
 
 
 def _within(first: int, last: int, source: Passage) -> bool:
@@ -215,9 +215,7 @@ def _contains(source: Passage, words: str) -> bool:
     if _squeeze(phrase) in _squeeze(text):
         return True
     parts = [part for part in _SEPARATOR.split(phrase) if part]
-    if len(parts) > 1 and _NAME.fullmatch(phrase):
-        return all(part in text for part in parts)
-    return False
+    return len(parts) > 1 and _NAME.fullmatch(phrase) is not None and all(part in text for part in parts)
 
 
 def _contains_number(source: Passage, number: float) -> bool:
@@ -238,7 +236,7 @@ def _mask_code(text: str) -> str:
     return _CODE.sub(lambda match: "`" + "x" * len(match[1]) + "`", text)
 
 
-def _numbers(group: re.Match[str]) -> list[int]:
+def _read_numbers(group: re.Match[str]) -> list[int]:
     return [int(number) for number in re.split(r"[,;]", group[1])]
 
 
@@ -247,7 +245,7 @@ def _rewrite_numbers(claim: str, groups: Sequence[re.Match[str]], labels: Mappin
     start = 0
     for group in groups:
         between = claim[start : group.start()]
-        citations = "".join(f"[{labels[number]}]" for number in dict.fromkeys(_numbers(group)) if number in labels)
+        citations = "".join(f"[{labels[number]}]" for number in dict.fromkeys(_read_numbers(group)) if number in labels)
         if not citations and not labels and group is groups[-1]:
             citations = NO_SOURCE
         parts += [between if citations else between.rstrip(" "), citations]
@@ -264,17 +262,15 @@ _LONGEST_TITLE_LINE = 80  # the title, its stars and whatever an emoji turned in
 
 
 def stats_block(usage: AnswerUsage, took_ms: float) -> str:
-    total = usage.prompt_tokens + usage.completion_tokens
-    about = "about " if usage.estimated else ""
-    return "\n".join(
-        (
-            _RULE,
-            f"📊 **{TITLE}:**",
-            f"- **API Calls:** {usage.calls}",
-            f"- **Tokens:** {about}{total:,} (prompt {usage.prompt_tokens:,}, completion {usage.completion_tokens:,})",
-            f"- **Time:** {took_ms / 1000:.1f} s",
-        )
+    prompt, completion, about = usage.prompt_tokens, usage.completion_tokens, "about " if usage.estimated else ""
+    lines = (
+        _RULE,
+        f"📊 **{TITLE}:**",
+        f"- **API Calls:** {usage.calls}",
+        f"- **Tokens:** {about}{prompt + completion:,} (prompt {prompt:,}, completion {completion:,})",
+        f"- **Time:** {took_ms / 1000:.1f} s",
     )
+    return "\n".join(lines)
 
 
 def strip_stats(text: str) -> str:
@@ -359,7 +355,7 @@ def write(
             if not tools:
                 written.notes.append("the model kept asking for tools instead of answering")
                 break
-            messages += [Message("assistant", text, delta.tool_calls), *_results(delta.tool_calls, toolbox)]
+            messages += [Message("assistant", text, delta.tool_calls), *_perform_calls(delta.tool_calls, toolbox)]
         if note := _ENDINGS.get(delta.finish):
             written.notes.append(note)
     except Spent as limit:
@@ -387,7 +383,7 @@ def _reply(
     return delta, "".join(parts)
 
 
-def _results(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
+def _perform_calls(calls: Sequence[ToolCall], toolbox: Toolbox) -> list[Message]:
     over = "error: no more tool calls are allowed; answer from what you have"
     return [Message("tool", toolbox.perform(call) if toolbox.open else over, tool_call_id=call.id) for call in calls]
 
@@ -472,8 +468,7 @@ def to_markdown(conversation: Conversation, turns: Sequence[Turn]) -> str:
         if turn.citations:
             lines += ["", "Sources:", ""]
             for citation in turn.citations:
+                place = f"{citation.path}:{citation.start_line}-{citation.end_line}"
                 problem = f" ({UNVERIFIED}: {citation.problem})" if citation.problem else ""
-                lines.append(
-                    f"- [{citation.number}] {citation.path}:{citation.start_line}-{citation.end_line}{problem}"
-                )
+                lines.append(f"- [{citation.number}] {place}{problem}")
     return "\n".join(lines).rstrip() + "\n"
