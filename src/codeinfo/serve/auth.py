@@ -215,9 +215,8 @@ class Guard:
         if page_token and hmac.compare_digest(tokens[0].encode(), page_token.encode()):
             return
         if self._is_write(scope):
-            next_step = f"Send the content of {TOKEN_FILE} in the data folder as {TOKEN_HEADER}"
-            if self._access.private:
-                next_step = f"Send the content of the token file as {TOKEN_HEADER}"
+            file = "the token file" if self._access.private else f"{TOKEN_FILE} in the data folder"
+            next_step = f"Send the content of {file} as {TOKEN_HEADER}"
             what = "that is not the server's token" if any(tokens) else "this needs the server's token"
             raise RequestRefused(what, next_step, code="TOKEN_REQUIRED")
         if page_token or not (self._access.private or _is_page(scope)):
@@ -250,11 +249,8 @@ def _is_page(scope: Scope) -> bool:
 
 def _is_navigation(scope: Scope, headers: Headers) -> bool:
     """A link that a person followed."""
-    return (
-        scope["method"] == "GET"
-        and headers.get("sec-fetch-mode") == "navigate"
-        and headers.get("sec-fetch-dest") == "document"
-    )
+    fetch = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+    return scope["method"] == "GET" and fetch == ("navigate", "document")
 
 
 # --- bodies and headers --------------------------------------------------------------------------------------------

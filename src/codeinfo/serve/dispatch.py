@@ -103,13 +103,13 @@ def describe_sources(
 
 def _describe_collections(engine: Engine, request: Any, result: Any) -> list[Values]:
     if hasattr(result, "searches"):
-        shown = [(hit.collection, hit.document) for one in result.searches for hit in one.results]
+        shown = [(hit.collection, hit.document) for search in result.searches for hit in search.results]
     elif hasattr(result, "citations"):
-        shown = [(one.collection, one.path) for one in result.citations]
+        shown = [(citation.collection, citation.path) for citation in result.citations]
     else:
-        shown = [(one.collection, one.document) for one in (result, *getattr(result, "related", ()))]
+        shown = [(item.collection, item.document) for item in (result, *getattr(result, "related", ()))]
     names = request.collections if hasattr(request, "collections") else (request.collection,)
-    return [_drop_empty(one) for one in engine.collection_states(request.path, names, shown)]
+    return [_drop_empty(state) for state in engine.collection_states(request.path, names, shown)]
 
 
 def _drop_empty(state: Struct) -> Values:
@@ -144,8 +144,8 @@ def _prune(schema: Any) -> Any:
         return [_prune(item) for item in schema]
     if not isinstance(schema, dict):
         return schema
-    named = schema.get("type") == "object" and isinstance(schema.get("title"), str)
-    dropped = ("title", "default") if named or "default" in schema else ()
+    has_title = schema.get("type") == "object" and isinstance(schema.get("title"), str)
+    dropped = ("title", "default") if has_title or "default" in schema else ()
     return {key: _prune(value) for key, value in schema.items() if key not in dropped}
 
 
@@ -305,8 +305,8 @@ class EngineLease:
         """Free models and indexes; the next call loads them again. `idle_s` overrides the usual time."""
         with self._lock:
             limit = self._idle_s if idle_s is None else idle_s
-            idle = not self._users and time.monotonic() - self._last_use > limit
-            engine, self._engine = (self._engine, None) if idle else (None, self._engine)
+            is_idle = not self._users and time.monotonic() - self._last_use > limit
+            engine, self._engine = (self._engine, None) if is_idle else (None, self._engine)
         if engine is None:
             return False
         engine.close()
@@ -367,14 +367,13 @@ class Projects(Struct):
             if len(roots) == 1:
                 return roots[0]
             self.forget()  # it may have been indexed since
-        names_shown = sorted(
-            f"{project.name} ({project.root})" for project in projects if not roots or project.root in roots
-        )
-        more = f" and {len(names_shown) - MOST_NAMED:,} more" if len(names_shown) > MOST_NAMED else ""
-        names = f"{', '.join(names_shown[:MOST_NAMED])}{more}" or "none yet"
+        listed = (project for project in projects if not roots or project.root in roots)
+        names = sorted(f"{project.name} ({project.root})" for project in listed)
+        more = f" and {len(names) - MOST_NAMED:,} more" if len(names) > MOST_NAMED else ""
+        known = f"{', '.join(names[:MOST_NAMED])}{more}" or "none yet"
         what = f"{len(roots)} projects are called {name}" if roots else f"no project {name} is indexed"
         start = "Give a folder, or one of" if self.here is None else "Add it on the Projects page. Known"
-        raise NotFound(what, f"{start}: {names}", code="REPO_NOT_FOUND")
+        raise NotFound(what, f"{start}: {known}", code="REPO_NOT_FOUND")
 
     def place(self, request: Asked) -> Asked:
         """The request with projects by their roots and files by their paths, as far as its client may name them."""
@@ -438,8 +437,8 @@ def named_project(request: Any) -> str | None:
     field = field_naming(PROJECT, type(request)) or field_naming(FILE, type(request))
     if not field or getattr(request, "at", None) or getattr(request, "all_projects", None):
         return None
-    named = getattr(request, field)
-    folders = {named} if isinstance(named, str) else set(named or ("",))
+    value = getattr(request, field)
+    folders = {value} if isinstance(value, str) else set(value or ("",))
     return folders.pop() if len(folders) == 1 else None
 
 
@@ -532,7 +531,7 @@ class Dispatcher(Struct):
         with self.begin(operation, unplaced, "http") as (engine, request):
             result = operation.run(engine, request, call.listener("REST"))
             shown = (*getattr(result, "hits", ()), *getattr(result, "matches", ()))
-            files = (f"{result_item.root}/{result_item.path}" for result_item in shown)
+            files = (f"{item.root}/{item.path}" for item in shown)
             return result, describe_sources(engine, operation, request, result, named_project(request), files)
 
     async def run(

@@ -73,7 +73,7 @@ class Supervisor:
         self._end_s = end_s
         self._pause_s, self._restarted = _RESTART_S[0], time.monotonic()
         self.signal = 0  # the one received
-        self._told = set[int]()  # who got it
+        self._signalled = set[int]()  # the processes that got it
         self.processes: list[subprocess.Popen[bytes]] = []
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._pass_on)
@@ -113,7 +113,7 @@ class Supervisor:
     def _end(self) -> None:
         until = time.monotonic() + self._end_s if self._end_s is not None else None
         for process in self.processes:
-            if process.pid not in self._told:  # it was being started when the signal came, or there was none
+            if process.pid not in self._signalled:  # it was being started when the signal came, or there was none
                 process.send_signal(self.signal or signal.SIGTERM)
         for process in self.processes:
             try:
@@ -126,7 +126,7 @@ class Supervisor:
         self.signal = number
         for process in self.processes:
             process.send_signal(number)
-            self._told.add(process.pid)
+            self._signalled.add(process.pid)
 
 
 def work(config: Config, settings: Sequence[str], *, processes: int, until_idle: bool) -> int:

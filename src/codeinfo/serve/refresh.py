@@ -72,7 +72,7 @@ class Watch:
                 self._walked = time.monotonic()
             if self._handle >= 0 and self._folders_changed:
                 self._folders_changed = False
-                if not all(self._add(folder) for folder in _folders(self._root)):
+                if not all(self._add(folder) for folder in _list_folders(self._root)):
                     self.close()  # too many folders for this user's limit: part of a tree must not pass for all of it
             self._clean = self._knows_all = self._handle >= 0
             self._changed = {}
@@ -111,7 +111,7 @@ class Watch:
             return
         with suppress(BlockingIOError):
             while data := os.read(self._handle, _READ_BYTES):
-                for number, mask, name in _events(data):
+                for number, mask, name in _decode_events(data):
                     self._record(number, mask, name)
 
     def _record(self, number: int, mask: int, name: str) -> None:
@@ -129,7 +129,7 @@ class Watch:
             self._changed[path] = self._changed.get(path, False) or bool(mask & _COMES_OR_GOES)
 
 
-def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
+def _decode_events(data: bytes) -> Iterator[tuple[int, int, str]]:
     at = 0
     while at < len(data):
         number, mask, _, length = _HEADER.unpack_from(data, at)
@@ -138,7 +138,7 @@ def _events(data: bytes) -> Iterator[tuple[int, int, str]]:
         at += length
 
 
-def _folders(root: str) -> Iterator[str]:
+def _list_folders(root: str) -> Iterator[str]:
     """Every folder whose files could belong to the index. Those that git ignores are included: an extra event costs
     one walk, a missing one a wrong answer."""
     waiting, own = [(root, False)], own_folders(root)

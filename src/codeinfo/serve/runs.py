@@ -109,10 +109,10 @@ class Runs:
         self._publishing: list[threading.Thread] = []
 
     def close(self) -> None:
-        going = [run for run in self._runs.values() if not run.finished]
-        for run in going:
+        running = [run for run in self._runs.values() if not run.finished]
+        for run in running:
             run.call.cancel()
-        for run in going:
+        for run in running:
             run.ended.wait(_CLOSE_S)
         for thread in self._publishing:
             thread.join(_CLOSE_S)
@@ -130,15 +130,15 @@ class Runs:
         owner = self._engine.conversations.owner
         run = AnswerRun(secrets.token_hex(8), request.conversation, agent, owner)
         with self._lock:
-            going = [run_before.owner for run_before in self._runs.values() if not run_before.finished]
-            of_owner = going.count(owner) if request_user() is not None else 0
-            if MOST_RUNNING - len(going) < max(of_owner, 1):  # whoever has more than there are free places waits
-                what = f"{of_owner or MOST_RUNNING} answers are already being written"
+            owners = [other.owner for other in self._runs.values() if not other.finished]
+            running = owners.count(owner) if request_user() is not None else 0
+            if MOST_RUNNING - len(owners) < max(running, 1):  # whoever has more than there are free places waits
+                what = f"{running or MOST_RUNNING} answers are already being written"
                 raise Busy(what, "Stop one, or wait", code="OVERLOADED")
             self._runs[run.id] = run
-            finished = [run_before.id for run_before in self._runs.values() if run_before.finished]
-            for old in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
-                del self._runs[old]
+            finished = [other.id for other in self._runs.values() if other.finished]
+            for identity in finished[: max(0, len(self._runs) - RUNS_REMEMBERED)]:
+                del self._runs[identity]
         try:
             if not request.conversation:  # created first, so that the page has an address to return to
                 run.conversation = self._engine.conversations.create(
@@ -165,8 +165,8 @@ class Runs:
         if not identity:
             return None
         runs = reversed(list(self._runs.values()))  # others may begin meanwhile
-        going = (run for run in runs if not run.finished and run.conversation == identity)
-        return next(going, None) or self._follow(conversation=identity)
+        running = (run for run in runs if not run.finished and run.conversation == identity)
+        return next(running, None) or self._follow(conversation=identity)
 
     # --- runs that all servers of a team see ---
 
@@ -300,11 +300,11 @@ class LogLines(logging.Handler):
         self.lines: deque[dict[str, str]] = deque(maxlen=LOG_LINES)
 
     def emit(self, record: logging.LogRecord) -> None:
-        when = iso_time(record.created)
         message = record.getMessage()
         if record.exc_info:
             message += "\n" + logging.Formatter().formatException(record.exc_info)
-        self.lines.append({"time": when, "level": record.levelname, "logger": record.name, "message": message})
+        place = {"time": iso_time(record.created), "level": record.levelname, "logger": record.name}
+        self.lines.append({**place, "message": message})
 
     def since(self, level: str, limit: int) -> list[dict[str, str]]:
         """The lines of this level or above, the latest first."""
@@ -337,7 +337,7 @@ class State(Struct):
             folder = Path(path).expanduser().resolve()
         except (OSError, RuntimeError, ValueError):
             raise NotFound(f"there is no folder {path!r}", "Choose an existing one") from None
-        if not any(folder.is_relative_to(root) for root in self.allowed):
+        if not self._allows(folder):
             step = f"Allowed: {', '.join(map(str, self.allowed))}. Start the server with `--allow DIR` to add another"
             raise CodeInfoError(f"{path} is not below an allowed folder", step, code="FOLDER_REFUSED")
         if not folder.is_dir():
@@ -348,8 +348,7 @@ class State(Struct):
         """The repository around a folder, unless that reaches beyond what is allowed: then the folder alone."""
         folder = self.addable_folder(path)
         project = Path(self.engine.indexes.locate(folder))
-        allowed = any(project.is_relative_to(root) for root in self.allowed)
-        return self.ingest.add(resolve_root(project if allowed else folder), full=full)
+        return self.ingest.add(resolve_root(project if self._allows(project) else folder), full=full)
 
     def refresh_project(self, name: str, *, full: bool) -> IngestRun:
         return self.ingest.add(self.projects.root_of(name), full=full)
@@ -365,15 +364,19 @@ class State(Struct):
     def folders_below(self, path: str) -> dict[str, Any]:
         """The folders in one folder; the allowed ones themselves if none is named. Hidden ones are left out."""
         if not path:
-            return {"path": "", "parent": None, "dirs": [{"name": str(one), "path": str(one)} for one in self.allowed]}
+            dirs = [{"name": str(root), "path": str(root)} for root in self.allowed]
+            return {"path": "", "parent": None, "dirs": dirs}
         folder = self.addable_folder(path)
         try:
-            inside = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+            inside = sorted(place for place in folder.iterdir() if place.is_dir() and not place.name.startswith("."))
         except OSError as error:
             raise NotFound(f"{folder} cannot be read: {error.strerror}", "Choose another folder") from error
-        parent = str(folder.parent) if any(folder.parent.is_relative_to(root) for root in self.allowed) else None
-        dirs = [{"name": one.name, "path": str(one)} for one in inside[:MOST_FOLDERS]]
+        parent = str(folder.parent) if self._allows(folder.parent) else None
+        dirs = [{"name": place.name, "path": str(place)} for place in inside[:MOST_FOLDERS]]
         return {"path": str(folder), "parent": parent, "dirs": dirs}
+
+    def _allows(self, folder: Path) -> bool:
+        return any(folder.is_relative_to(root) for root in self.allowed)
 
 
 # --- indexing on request -------------------------------------------------------------------------------------------
@@ -446,8 +449,8 @@ class IndexQueue:
         """Work on the queue once this process holds its lock."""
         while not self._closing:
             try:
-                with self._store.worker() as held:
-                    if held:
+                with self._store.worker() as is_worker:
+                    if is_worker:
                         self._store.resume()
                         self._work_through()
             except CodeInfoError:
@@ -472,7 +475,7 @@ class IndexQueue:
         try:
             self._engine.indexes.of(run.root)  # the folder as it was added, not the repository around it
             (report,) = self._engine.index(IndexRequest((run.root,), run.full), self._report).reports
-            self._store.finish(run.id, "done", outcome=_outcome(report))
+            self._store.finish(run.id, "done", outcome=_describe_outcome(report))
         except KeyboardInterrupt:
             if not self._closing:  # otherwise it stays marked as running, and the next process runs it again
                 self._store.finish(run.id, "cancelled")
@@ -488,7 +491,7 @@ class IndexQueue:
         self._progress = progress
 
 
-def _outcome(report: IndexReport) -> dict[str, Any]:
+def _describe_outcome(report: IndexReport) -> dict[str, Any]:
     names = ("files", "chunks", "added", "changed", "removed", "took_ms", "notes")
     same = {name: getattr(report, name) for name in names}
     notable = sorted(report.skipped, key=lambda skip: not skip.matters)

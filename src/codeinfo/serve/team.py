@@ -67,7 +67,8 @@ def _area_refusal(operation: Operation) -> str:
     return f"{why}; a repository of documents can be a project" if operation.name.startswith("docs ") else ""
 
 
-NOT_OFFERED: Mapping[str, str] = {name: why for name, one in OPERATIONS.items() if (why := _area_refusal(one))} | {
+_OF_AREAS = {name: why for name, operation in OPERATIONS.items() if (why := _area_refusal(operation))}
+NOT_OFFERED: Mapping[str, str] = _OF_AREAS | {
     "index": "workers index the projects of a team; push adds what you have in a folder",
     "clear": "an administrator removes a project from a team",
     "review": "it compares a checkout with its git history, which the server does not have: run it in your clone",
@@ -141,9 +142,8 @@ def team_project(database: TeamDatabase, name: str) -> str:
         add, grant = to_run("team project add", "URL"), to_run("team grant add", "PROJECT", "NAME")
         advice = NextStep("An administrator adds one with ", add, " and grants it to you with ", grant)
         raise UsageError("no project is visible to you", advice)
-    matches = [identity for identity in identities if identity == name] or [
-        identity for identity in identities if not name or identity.endswith(f"/{name}")
-    ]
+    similar = [identity for identity in identities if not name or identity.endswith(f"/{name}")]
+    matches = [name] if name in identities else similar
     if not matches:
         raise team.no_project(name)
     if len(matches) > 1:
@@ -156,9 +156,8 @@ def team_file(given_path: str) -> str:
     """A path within a project, checked by its text alone: nothing is looked up on this server's disk."""
     path = posixpath.normpath(given_path)
     if path.startswith(("/", "../")) or path == "..":
-        raise CodeInfoError(
-            f"{given_path!r} is not in the project", "Give a file of the project", code="FOLDER_REFUSED"
-        )
+        what = f"{given_path!r} is not in the project"
+        raise CodeInfoError(what, "Give a file of the project", code="FOLDER_REFUSED")
     return path
 
 
