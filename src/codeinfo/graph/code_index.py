@@ -97,30 +97,32 @@ class ImportResolver:
         uses without an import, and when imports take effect."""
         rules = source.rules.imports
         if rules.timed and (timing := import_timing(packed)):
-            imports = [replace(written, timing=timing.get(written.line, "")) for written in imports]
+            imports = [replace(import_, timing=timing.get(import_.line, "")) for import_ in imports]
         if rules.paths:
             imports = [*imports, *self._imports_by_path(source, imports, packed)]
-        lines = {written.line for written in imports}
+        lines = {import_.line for import_ in imports}
         used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
         if rules.whole_names:
             used = dotted_names(unpack(packed)[0], lines)
         elif rules.by_use or self.of(source).visible(source) or self.of(source).given(source):
             used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
-        certain = (one for one in imports if one.alias or one.names or rules.binds_last)
-        settled = frozenset((*source.exports, *source.hidden, *(name for one in certain for name in last_name(one))))
+        certain = (import_ for import_ in imports if import_.alias or import_.names or rules.binds_last)
+        settled = frozenset(
+            (*source.exports, *source.hidden, *(name for import_ in certain for name in last_name(import_)))
+        )
         exported = self.tree.exported if source.rules.names.extensions else frozenset()
         open_names = _OpenNames(rules, used, settled, exported)
         edges: dict[str, Edge] = {}
         loose: dict[tuple[str, int], Loose] = {}
-        for written in imports:
-            outcome = self.of(source).resolve(source, written)
-            if outcome.status == "external" and rules.paths and (longer := longer_path(written, imports)):
-                written, outcome = longer, self.of(source).resolve(source, longer)
+        for import_ in imports:
+            outcome = self.of(source).resolve(source, import_)
+            if outcome.status == "external" and rules.paths and (longer := longer_path(import_, imports)):
+                import_, outcome = longer, self.of(source).resolve(source, longer)
             if outcome.status != "internal":
-                loose[written.module, written.line] = Loose(written.module, written.line, outcome.status == "external")
+                loose[import_.module, import_.line] = Loose(import_.module, import_.line, outcome.status == "external")
                 continue
-            for edge in self._edges(source, written, outcome, open_names):
+            for edge in self._edges(source, import_, outcome, open_names):
                 _merge_edge(edges, edge)
         implicit = (
             self._whole_name_edges(source, imports, open_names, packed)
@@ -145,16 +147,18 @@ class ImportResolver:
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(loose.values()))
 
-    def _edges(self, source: FileFacts, written: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
-        elided = source.rules.imports.types_elided and written.timing in ("", "dropped") and not written.reexport
+    def _edges(self, source: FileFacts, import_: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
+        elided = source.rules.imports.types_elided and import_.timing in ("", "dropped") and not import_.reexport
         edges = [
-            Edge(source.path, one.path, written.line, one.names, timing="types" if is_type else written.timing)
-            for one in outcome.targets
-            for is_type in [elided and bool(one.names) and set(one.names) <= set(self.tree.files[one.path].types)]
+            Edge(source.path, target.path, import_.line, target.names, timing="types" if is_type else import_.timing)
+            for target in outcome.targets
+            for is_type in [
+                elided and bool(target.names) and set(target.names) <= set(self.tree.files[target.path].types)
+            ]
         ]
         if not outcome.package:
             return edges
-        taken = self._used_names(source, [edge.target for edge in edges], names, written)
+        taken = self._used_names(source, [edge.target for edge in edges], names, import_)
         needed = [replace(edge, names=taken[edge.target]) for edge in edges if edge.target in taken]
         # Go allows an unused import for its side effects; elsewhere an import none of whose names is used needs no
         # file.
@@ -164,9 +168,9 @@ class ImportResolver:
         given = self.of(source).given(source)
         return [
             Edge(source.path, target.path, names.used[name], target.names, implicit=True)
-            for name, written in given.items()
+            for name, import_ in given.items()
             if name in names.open
-            for target in self.of(source).resolve(source, written).targets
+            for target in self.of(source).resolve(source, import_).targets
         ]
 
     def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
@@ -196,9 +200,11 @@ class ImportResolver:
         """Modules used by their full name, which needs no import, or by one that starts with an alias or with what is
         written before a block of routes: `scope "/", Shop do`."""
         resolver = self.of(source)
-        modules = [f"{one.module}.{name}" for one in imports for name in one.names]
-        modules += [one.module for one in imports if not one.names]
-        aliases = {name.rpartition(".")[2]: name for name in modules} | {one.alias: one.module for one in imports}
+        modules = [f"{import_.module}.{name}" for import_ in imports for name in import_.names]
+        modules += [import_.module for import_ in imports if not import_.names]
+        aliases = {name.rpartition(".")[2]: name for name in modules} | {
+            import_.alias: import_.module for import_ in imports
+        }
         around = [name for row in _ROUTES.findall(unpack(packed)[0]) for name in _MODULE.findall(row)]
         scopes = [f"{name}." for name in (*around, *map(".".join, permutations(around, 2)))]
         return [
@@ -215,7 +221,7 @@ class ImportResolver:
         self, source: FileFacts, imports: Sequence[Import], settled: frozenset[str], packed: bytes
     ) -> Iterator[Edge]:
         """Types used by a longer name, and what files of PHP define in no namespace: others call the functions."""
-        text, lines = unpack(packed)[0], {written.line for written in imports}
+        text, lines = unpack(packed)[0], {import_.line for import_ in imports}
         for name, line in dotted_names(text, lines).items():
             if "." in name or not source.packages:
                 for target in self.of(source).full_name(source, imports, name):
@@ -229,12 +235,12 @@ class ImportResolver:
     def _imports_by_path(self, source: FileFacts, imports: Sequence[Import], packed: bytes) -> Iterator[Import]:
         """What is used by its full path without an import, if that leads to a file here. A variable may share a
         crate's name: its members are lower-case and not defined in the crate's own file."""
-        for written in path_imports(unpack(packed)[0], {one.line for one in imports}):
-            outcome = self.of(source).resolve(source, written)
-            first, name = written.module.partition("::")[0], written.names[0]
-            is_path = first in ("crate", "super") or "::" in written.module or name[0].isupper()
+        for import_ in path_imports(unpack(packed)[0], {import_.line for import_ in imports}):
+            outcome = self.of(source).resolve(source, import_)
+            first, name = import_.module.partition("::")[0], import_.names[0]
+            is_path = first in ("crate", "super") or "::" in import_.module or name[0].isupper()
             if is_path or any(name in self.tree.files[target.path].exports for target in outcome.targets):
-                yield from (written,) if outcome.status == "internal" else ()
+                yield from (import_,) if outcome.status == "internal" else ()
 
     def _used_names(
         self, source: FileFacts, paths: Sequence[str], names: _OpenNames, written: Import | None = None
@@ -329,7 +335,7 @@ def _merge_edge(edges: dict[str, Edge], edge: Edge) -> None:
     """One edge per pair of files: the first line of those that take effect first, all the names."""
     before = edges.get(edge.target)
     if before is not None:
-        first = min(before, edge, key=lambda one: one.timing)  # "" before "dropped", "lazy" and "types"
+        first = min(before, edge, key=lambda imported: imported.timing)  # "" before "dropped", "lazy" and "types"
         edge = replace(first, names=tuple(dict.fromkeys((*before.names, *edge.names))))
     edges[edge.target] = edge
 
@@ -343,7 +349,7 @@ def refresh_graph(
     """The graph of this generation, reusing the last one where it is still valid, and its import resolver, if there
     is one: `imports` is the last one's. Configurations are read from `contents`."""
     listed = sorted(facts.files(), key=lambda file: file.path)  # ids follow the order in which parsers finished
-    old = {one.file_id: one for one in last.files.values()} if last else {}
+    old = {file.file_id: file for file in last.files.values()} if last else {}
     changed = [file for file in listed if file.file_id not in old]
     outlines = group_by_key(facts.outlines([file.file_id for file in changed] if old else None))
     fresh = {file.file_id: facts_of(file, outlines.get(file.file_id, [])) for file in changed}
@@ -356,7 +362,7 @@ def refresh_graph(
     if imports is None:
         imports = ImportResolver(project_tree(files, root, contents))
     links = {path: links for path, links in last.links.items() if path in files} if last else {}
-    links = {path: one for path, one in links.items() if path not in stale}
+    links = {path: link for path, link in links.items() if path not in stale}
     links.update(_links([files[path] for path in stale], imports, facts))
     return Graph(facts.generation, files, {path: links[path] for path in files if path in links}), imports
 
@@ -414,37 +420,65 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     """What the graph needs to know about a file."""
     rules, imports = get_language(file.language).names, get_language(file.language).imports
-    packages = [d.qualified.replace("`", "") for d in outline if rules.package(d)]
+    packages = [definition.qualified.replace("`", "") for definition in outline if rules.package(definition)]
     inside = {f"{package}." for package in packages}
-    offered = [d for d in outline if d.kind not in _NO_EXPORTS and not rules.package(d)]
-    extended = [d for d in outline if d.kind == "extension"]
-    holding = (d for d in (*offered, *extended) if d.kind not in _EXTENDING)
-    spans = group_by_key((f"{d.qualified}.", range(d.start_line, d.end_line + 1)) for d in holding)
-    top = [d for d in offered if _is_top_level(d, inside, spans) and not rules.called_by_name(d)]
-    hidden = {d.name for d in top if not d.exported} if rules.private_to_file else set()
-    hidden -= {d.name for d in top if d.exported}
-    opened = {d.qualified for d in offered} | {""}
-    added = [d for d in offered if d.exported and any(_is_directly_in(d, one) for one in extended)]
+    offered = [
+        definition for definition in outline if definition.kind not in _NO_EXPORTS and not rules.package(definition)
+    ]
+    extended = [definition for definition in outline if definition.kind == "extension"]
+    holding = (definition for definition in (*offered, *extended) if definition.kind not in _EXTENDING)
+    spans = group_by_key(
+        (f"{definition.qualified}.", range(definition.start_line, definition.end_line + 1)) for definition in holding
+    )
+    top = [
+        definition
+        for definition in offered
+        if _is_top_level(definition, inside, spans) and not rules.called_by_name(definition)
+    ]
+    hidden = {definition.name for definition in top if not definition.exported} if rules.private_to_file else set()
+    hidden -= {definition.name for definition in top if definition.exported}
+    opened = {definition.qualified for definition in offered} | {""}
+    added = [
+        definition
+        for definition in offered
+        if definition.exported and any(_is_directly_in(definition, extension) for extension in extended)
+    ]
     by_path = [  # `class Shop::Cart` opens no module around it; nor does an extension
-        d.qualified
-        for d in (added if extended else offered if rules.constants else ())
-        if (d.is_type and d.qualified.rpartition(".")[0] not in opened)
-        or (d.kind in _EXTENDING and len(split_identifier(d.name)) > 1)
+        definition.qualified
+        for definition in (added if extended else offered if rules.constants else ())
+        if (definition.is_type and definition.qualified.rpartition(".")[0] not in opened)
+        or (definition.kind in _EXTENDING and len(split_identifier(definition.name)) > 1)
     ]
     # `Add` is a member of many types, `AddBasketServices` of one.
-    called = [d.name for d in offered if rules.called_by_name(d) and len(split_identifier(d.name)) > 1]
-    extending = [d.name for d in (offered if rules.open_types and rules.extensions else top) if d.kind in _EXTENDING]
-    inline = [(d.start_line, d.end_line) for d in outline if d.kind == "module" and d.end_line > d.start_line]
+    called = [
+        definition.name
+        for definition in offered
+        if rules.called_by_name(definition) and len(split_identifier(definition.name)) > 1
+    ]
+    extending = [
+        definition.name
+        for definition in (offered if rules.open_types and rules.extensions else top)
+        if definition.kind in _EXTENDING
+    ]
+    inline = [
+        (definition.start_line, definition.end_line)
+        for definition in outline
+        if definition.kind == "module" and definition.end_line > definition.start_line
+    ]
     # A class or an enum is a value as well, and so is a constant with the name of a type.
-    values = {d.name for d in top if d.kind not in ("interface", "type")}
-    types = dict.fromkeys(d.name for d in top if d.name not in values)
+    values = {definition.name for definition in top if definition.kind not in ("interface", "type")}
+    types = dict.fromkeys(definition.name for definition in top if definition.name not in values)
     return FileFacts(
         file_id=file.file_id,
         path=file.path,
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(dict.fromkeys([*(d.name for d in top if d.name not in hidden), *by_path, *called])),
+        exports=tuple(
+            dict.fromkeys(
+                [*(definition.name for definition in top if definition.name not in hidden), *by_path, *called]
+            )
+        ),
         inline_modules=tuple(inline) if rules.inline_modules else (),
         hidden=tuple(sorted(hidden)),
         types=tuple(types) if imports.types_elided else (),
@@ -484,14 +518,14 @@ def _stale_paths(last: Graph | None, files: Mapping[str, FileFacts], changed: Se
         if now.rules.imports.by_use and (now.exports, now.packages) != (before.exports, before.packages):
             moved.add(now.language)
     families = {language_family(language) for language in moved}
-    return {p for p, one in files.items() if p in reread or language_family(one.language) in families}
+    return {p for p, file in files.items() if p in reread or language_family(file.language) in families}
 
 
 def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFacts) -> dict[str, Links]:
     everything = len(files) == len(resolver.tree.files)
     imports = group_by_key(facts.imports(None if everything else [file.file_id for file in files]))
     rules = {file.file_id: file.rules.imports for file in files}
-    read = [file_id for file_id, one in rules.items() if one.by_use or one.timed or one.paths]
+    read = [file_id for file_id, rule in rules.items() if rule.by_use or rule.timed or rule.paths]
     packed = dict(facts.references(read))
     links = {f.path: resolver.links(f, imports.get(f.file_id, ()), packed.get(f.file_id, b"")) for f in files}
     return {path: links for path, links in links.items() if links.edges or links.loose}
@@ -583,10 +617,10 @@ class CodeIndex:
         """Whether its files are in a folder rather than in a commit or a team's store."""
         return isinstance(self._contents, FolderFiles)
 
-    def outcome(self, source: FileFacts, written: Import) -> Outcome:
-        key = ("outcome", source.path, written)
+    def outcome(self, source: FileFacts, import_: Import) -> Outcome:
+        key = ("outcome", source.path, import_)
         cached: Outcome | None = self.memo.get(key)
-        return cached if cached is not None else self.memo.add(key, self.resolver.of(source).resolve(source, written))
+        return cached if cached is not None else self.memo.add(key, self.resolver.of(source).resolve(source, import_))
 
     def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
@@ -600,7 +634,7 @@ class CodeIndex:
         file = self.graph.files[path]
 
         def read() -> Unit:
-            imports = tuple(written for _, written in self.facts.imports([file.file_id]))
+            imports = tuple(import_ for _, import_ in self.facts.imports([file.file_id]))
             return Unit(file, tuple(self.facts.definitions(file.file_id)), imports)
 
         return self._files.units.once(file.file_id, read)
@@ -626,19 +660,21 @@ class CodeIndex:
     def _find_tests_requesting(self, path: str) -> list[str]:
         own, tables = self._served(path), self._tables_naming(path)
         rows = [*own, *chain.from_iterable(tables.values())]
-        starts = [one for one in rows if one.is_start]
+        starts = [served for served in rows if served.is_start]
         above = [
             row for table in tables for rows in self._tables_naming(table).values() for row in rows if row.is_start
         ]
-        inside = (one._replace(path=(*start.path, *one.path)) for start in starts for one in own if one != start)
-        offered = {(one.path, one.is_start) for one in (*rows, *inside) if any(one.path)}
+        inside = (
+            served._replace(path=(*start.path, *served.path)) for start in starts for served in own if served != start
+        )
+        offered = {(served.path, served.is_start) for served in (*rows, *inside) if any(served.path)}
         # What may stand in a URL before a path: what includes it, or what folders and files on the way are called.
-        before = {name for one in (*starts, *above) for name in one.path} | _ALWAYS_BEFORE
-        before |= {word for one in (path, *tables) for word in _words_in(one)}
+        before = {name for served in (*starts, *above) for name in served.path} | _ALWAYS_BEFORE
+        before |= {word for text in (path, *tables) for word in _words_in(text)}
         before |= self.unit(path).by_name.keys() if path.endswith(".rb") else set()  # `publish_cart_path`
         terms = {frozenset(_path_terms(served)) for served, _ in offered} - {frozenset[str]()}
-        least = (one for one in terms if not any(other < one for other in terms))
-        naming = {self.by_id.get(file_id) for one in least for file_id in self.facts.files_with(sorted(one))}
+        least = (words for words in terms if not any(other < words for other in terms))
+        naming = {self.by_id.get(file_id) for words in least for file_id in self.facts.files_with(sorted(words))}
         tests = [file.path for file in naming if file is not None and file.is_test]
         requesting = (test for test in tests if self._requests(test, offered, before))
         return sorted(requesting, key=lambda test: (-_count_same_start(test, path), test))
@@ -657,9 +693,13 @@ class CodeIndex:
         for edge in islice(users, _MOST_TABLES):
             if served := self._served(edge.source):
                 source, imports = self.graph.files[edge.source], self.unit(edge.source).imports
-                taken = [one for one in imports if any(to.path == path for to in self.outcome(source, one).targets)]
-                names = {name.rpartition(".")[2] for name in edge.names}.union(one.module for one in taken)
-                names.update(name for one in taken for name in source.rules.imports.bound(one))
+                taken = [
+                    import_
+                    for import_ in imports
+                    if any(to.path == path for to in self.outcome(source, import_).targets)
+                ]
+                names = {name.rpartition(".")[2] for name in edge.names}.union(import_.module for import_ in taken)
+                names.update(name for import_ in taken for name in source.rules.imports.bound(import_))
                 named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)")
                 rows = [row for row in served if names and named.search(row.around)]
                 tables |= {edge.source: rows} if rows else {}
@@ -671,7 +711,7 @@ class CodeIndex:
             return list({*requested_paths(text), *(requested_of_rails(text) if test.endswith(".rb") else ())})
 
         requested = self.memo.once(("requested", test), find)
-        rests = (match_path(served, one, is_start=is_start) for one in requested for served, is_start in offered)
+        rests = (match_path(served, asked, is_start=is_start) for asked in requested for served, is_start in offered)
         return any(rest is not None and before.issuperset(rest) for rest in rests)
 
     def is_inline_test(self, path: str, qualified: str) -> bool:

@@ -117,39 +117,46 @@ class Unit(Struct, frozen=True, dict=True):
     def _by_taken(self) -> dict[str, list[Import]]:
         """Imports by the names they bring in, wildcard imports under each of them, in file order."""
 
-        def brought(written: Import) -> set[str]:
-            is_whole = not (written.alias or written.names)  # `pub use kit;`
-            return {written.module.rpartition("::")[2]} if is_whole else {written.alias, *written.names}
+        def brought(import_: Import) -> set[str]:
+            is_whole = not (import_.alias or import_.names)  # `pub use kit;`
+            return {import_.module.rpartition("::")[2]} if is_whole else {import_.alias, *import_.names}
 
-        names = {name for written in self.imports for name in brought(written)}
+        names = {name for import_ in self.imports for name in brought(import_)}
         return group_by_key(
-            (name, written)
-            for written in self.imports
-            for name in (names if written.names == ("*",) else brought(written))
+            (name, import_)
+            for import_ in self.imports
+            for name in (names if import_.names == ("*",) else brought(import_))
         )
 
     @cached_property
     def renamed(self) -> frozenset[str]:
         """Names that imports rename."""
-        return frozenset(name for written in self.imports if written.alias for name in written.names)
+        return frozenset(name for import_ in self.imports if import_.alias for name in import_.names)
 
     @cached_property
     def by_shown(self) -> dict[str, list[Import]]:
         """Imports by the names written in them, also as part of the module."""
-        return group_by_key((name, written) for written in self.imports for name in _shown_names(written))
+        return group_by_key((name, import_) for import_ in self.imports for name in _shown_names(import_))
 
     @cached_property
     def extended(self) -> frozenset[str]:
         """Functions and objects of JavaScript to which code outside of them adds members: `Cart.prototype.add = …`."""
         if not self.facts.rules.names.default_exports:
             return frozenset()
-        members = ((self.by_qualified.get(name.rpartition(".")[0]), one) for name, one in self.by_qualified.items())
-        added = [owner for owner, one in members if owner and not owner.start_line <= one.start_line <= owner.end_line]
+        members = (
+            (self.by_qualified.get(name.rpartition(".")[0]), definition)
+            for name, definition in self.by_qualified.items()
+        )
+        added = [
+            owner
+            for owner, definition in members
+            if owner and not owner.start_line <= definition.start_line <= owner.end_line
+        ]
         return frozenset(owner.qualified for owner in added if owner.kind in ("function", "variable"))
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
-        names = {d.qualified + "." for d in self.definitions if d.kind == "namespace"}
+        names = {definition.qualified + "." for definition in self.definitions if definition.kind == "namespace"}
         return tuple(sorted(names, key=len, reverse=True))
 
     def without_namespace(self, qualified: str) -> str:
@@ -170,13 +177,17 @@ class Unit(Struct, frozen=True, dict=True):
         """The extension functions and properties of Kotlin with a name: `fun Cart.total()`."""
         rules = self.facts.rules.names
         named = self.by_name.get(name, ()) if rules.extensions and not rules.open_types else ()
-        return [one for one in named if "." in one.qualified and one.signature.partition(name)[0].endswith(".")]
+        return [
+            definition
+            for definition in named
+            if "." in definition.qualified and definition.signature.partition(name)[0].endswith(".")
+        ]
 
 
-def _shown_names(written: Import) -> set[str]:
-    module = written.module
+def _shown_names(import_: Import) -> set[str]:
+    module = import_.module
     last = (module.rpartition("::")[2], module.replace("\\", "/").rpartition("/")[2])
-    return {written.alias, *written.names, module, *last, *_PARTS.split(module)}
+    return {import_.alias, *import_.names, module, *last, *_PARTS.split(module)}
 
 
 PARTS = frozenset({"extension", "impl"})  # what else is written of a type, in any file
@@ -236,19 +247,21 @@ class Graph(Struct, frozen=True, dict=True):
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
         subjects = [subject.folder for subject in self._subjects.get(stem, ())]
-        beside = [_base(one.path) for one in self._subjects.get(stem, ()) if one.folder == folder]
+        beside = [_base(file.path) for file in self._subjects.get(stem, ()) if file.folder == folder]
         tests = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
             home = test.rpartition("/")[0]
             shared = _count_shared(home, folder)
-            is_nearest = all(_count_shared(home, one) < shared for one in subjects if one != folder)
+            is_nearest = all(_count_shared(home, subject) < shared for subject in subjects if subject != folder)
             if _TEST_DATA.search(home) or (home != folder and FOR_TESTS.search(test)):
                 continue
-            nearer = (one for one in subjects if is_shipped_folder(one) or _count_shared(home, one) > shared)
-            rivals = [one for one in nearer if one != folder]
+            nearer = (
+                subject for subject in subjects if is_shipped_folder(subject) or _count_shared(home, subject) > shared
+            )
+            rivals = [subject for subject in nearer if subject != folder]
             is_meant = is_nearest or home == folder or _is_mirrored(home, folder) or not rivals
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
-            is_meant = is_meant and _fit(test, base) >= max((_fit(test, one) for one in beside), default=0)
+            is_meant = is_meant and _fit(test, base) >= max((_fit(test, neighbour) for neighbour in beside), default=0)
             is_meant = is_meant and lies_below(path, tested_folder(home))
             if (is_meant and self._may_test(test, path)) or any(edge.target == path for edge in self.edges_from(test)):
                 tests.append(test)
@@ -262,7 +275,9 @@ class Graph(Struct, frozen=True, dict=True):
         folder = test.rpartition("/")[0]
         if folder == path.rpartition("/")[0]:
             return True
-        family, other = (language_family(self.files[one].language) if one in self.files else "" for one in (test, path))
+        family, other = (
+            language_family(self.files[file].language) if file in self.files else "" for file in (test, path)
+        )
         if is_test_name(test) or _TEST_MARK.search(stem_of(test)):
             own = (language_family(subject.language) for subject in self._subjects.get(stem_of(path), ()))
             return family == other or family not in own
@@ -274,8 +289,8 @@ class Graph(Struct, frozen=True, dict=True):
         first, mere helpers last."""
         sources = importing if importing is not None else self._importers(path)
         helping = [source for source in sources if source in self.tests and self._uses(source, path)]
-        tests = [test for one in helping for test in self.tests_behind(one, path)]
-        tests = tests or [one for one in helping if not self._is_helper(one)]
+        tests = [test for helper in helping for test in self.tests_behind(helper, path)]
+        tests = tests or [source for source in helping if not self._is_helper(source)]
         tests.sort(
             key=lambda test: (
                 not is_test_name(test),
@@ -298,14 +313,14 @@ class Graph(Struct, frozen=True, dict=True):
             yield edge.source
             passes_on = edge.names == ("*",) or stem_of(edge.source) in _PACKAGE_FILES
             through = self.edges_to(edge.source) if passes_on else ()
-            yield from (one.source for one in through if not names.isdisjoint(one.names))
+            yield from (behind.source for behind in through if not names.isdisjoint(behind.names))
 
     def tests_behind(self, test: str, path: str) -> list[str]:
         """A test that imports a file; if it is only a helper by its name, the tests that use it. Of many, those
         named after the file."""
 
-        def users_of(one: str) -> list[str]:
-            users = (edge.source for edge in self.edges_to(one)) if self._is_helper(one) else ()
+        def users_of(helper: str) -> list[str]:
+            users = (edge.source for edge in self.edges_to(helper)) if self._is_helper(helper) else ()
             return [user for user in users if user in self.tests]
 
         users = [user for user in reachable([test], users_of) if not self._is_helper(user)]
@@ -385,7 +400,9 @@ def _is_mirrored(tests: str, folder: str) -> bool:
 
 def _count_shared(folder: str, other: str) -> int:
     """How many folders of two paths share a name, counting `admin_tests`, `admin.unittests` and `admin` as equal."""
-    names, others = ({_TEST_FOLDER.sub("", part) for part in one.lower().split("/")} - {""} for one in (folder, other))
+    names, others = (
+        {_TEST_FOLDER.sub("", part) for part in written.lower().split("/")} - {""} for written in (folder, other)
+    )
     return len(names & others)
 
 
@@ -428,7 +445,11 @@ def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, floa
     file has 1.
     """
     position = {path: number for number, path in enumerate(paths)}
-    pairs = [(position[e.source], position[e.target]) for e in edges if e.source in position and e.target in position]
+    pairs = [
+        (position[edge.source], position[edge.target])
+        for edge in edges
+        if edge.source in position and edge.target in position
+    ]
     if not pairs:
         return {}
     import numpy as np
@@ -484,12 +505,12 @@ def components(following: Mapping[str, Sequence[str]]) -> list[tuple[str, ...]]:
                 left.setdefault(waiting.pop())
             else:
                 seen.add(node)
-                waiting += (one for one in following.get(node, ()) if one not in seen)
+                waiting += (after for after in following.get(node, ()) if after not in seen)
     back = group_by_key((target, source) for source, targets in following.items() for target in targets)
     groups: list[tuple[str, ...]] = []
     for root in reversed(list(left)):
         if root in left:
-            group = tuple(reachable([root], lambda node: [one for one in back.get(node, ()) if one in left]))
+            group = tuple(reachable([root], lambda node: [before for before in back.get(node, ()) if before in left]))
             groups += [group] if len(group) > 1 else []
             for node in group:
                 del left[node]

@@ -125,7 +125,9 @@ def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return Resolution(declared) if declared else meaning
     if len(meaning.symbols) < 2 or not rules.extensions:
         return meaning
-    called = [symbol for symbol in meaning.symbols if (one := index.definition(symbol)) and one.is_function]
+    called = [
+        symbol for symbol in meaning.symbols if (definition := index.definition(symbol)) and definition.is_function
+    ]
     fitting = tuple(symbol for symbol in meaning.symbols if (symbol in called) == (use.role == "call"))
     return Resolution(fitting, proof=meaning.proof) if fitting else meaning
 
@@ -180,8 +182,8 @@ def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     owner = next((scope for scope, definition in around if definition and definition.is_type), "")
     is_asked = bool(owner) and (is_variable or (is_handed and owner == use.within))
     members = find_member(index, SymbolId(unit.facts.path, owner), use.name) if is_asked else ()
-    definitions = ((one, index.definition(one)) for one in members)
-    fitting = [one for one, definition in definitions if definition and definition.is_function == is_handed]
+    definitions = ((symbol, index.definition(symbol)) for symbol in members)
+    fitting = [symbol for symbol, definition in definitions if definition and definition.is_function == is_handed]
     if fitting:
         return Resolution(tuple(fitting))
     return _OTHER if is_variable and not is_handed and f"{use.name}:" not in text else _UNKNOWN
@@ -203,10 +205,12 @@ def _nearest_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[Symb
     around = (f"{folder}/{unit.facts.rules.names.fixtures}".lstrip("/") for folder in ancestors(unit.facts.folder))
     paths = dict.fromkeys((unit.facts.path, *(path for path in around if path in index.graph.files)))
     offered = (resolve_export(index, path, use.name) for path in paths)
-    every = (one for one in (*own, *chain.from_iterable(offered)) if isinstance(one, SymbolId))
+    every = (symbol for symbol in (*own, *chain.from_iterable(offered)) if isinstance(symbol, SymbolId))
     # A fixture may extend the one of its name that is further away.
-    others = (one for one in every if one != SymbolId(unit.facts.path, use.within))
-    return tuple(islice((one for one in others if is_fixture(index, index.unit(one.path), one.qualified)), 1))
+    others = (symbol for symbol in every if symbol != SymbolId(unit.facts.path, use.within))
+    return tuple(
+        islice((symbol for symbol in others if is_fixture(index, index.unit(symbol.path), symbol.qualified)), 1)
+    )
 
 
 def is_fixture(index: CodeIndex, unit: Unit, qualified: str) -> bool:
@@ -235,15 +239,19 @@ def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     `import shop.cart.Cart`, which it opens, as `import Shop` does in Swift, or for anything that an import of Java or
     Kotlin takes from outside."""
     rules, path = unit.facts.rules, f"{use.receiver}.{use.name}.".lstrip(".")
-    on_line = [one for one in unit.by_shown.get(use.name, ()) if one.line == use.line]
-    around = [one for one in on_line if f"{one.module.lstrip('.')}.".startswith(path)]
+    on_line = [import_ for import_ in unit.by_shown.get(use.name, ()) if import_.line == use.line]
+    around = [import_ for import_ in on_line if f"{import_.module.lstrip('.')}.".startswith(path)]
     if rules.names.dotted_modules:
-        return any(one.names and (use.receiver or use.name not in one.names) for one in around)
+        return any(import_.names and (use.receiver or use.name not in import_.names) for import_ in around)
     if rules.names.imports_open:
-        around = [one for one in around if not one.alias and not one.names]
+        around = [import_ for import_ in around if not import_.alias and not import_.names]
     elif rules.imports.binds_last:
-        outside = [one for one in on_line if index.outcome(unit.facts, one).status == "external"]
-        around = [one for one in around if use.name[0].islower() and (one.names or len(path) <= len(one.module))]
+        outside = [import_ for import_ in on_line if index.outcome(unit.facts, import_).status == "external"]
+        around = [
+            import_
+            for import_ in around
+            if use.name[0].islower() and (import_.names or len(path) <= len(import_.module))
+        ]
         around += outside
     else:
         return False
@@ -256,13 +264,17 @@ def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple
         return ()
     owners = _find_owners(index, unit, use, []) if use.receiver else [ModuleId((unit.facts.path,))]
     is_path = use.receiver or f"{use.name}::" in index.lines(unit.facts.file_id).get(use.line, "")
-    paths = [path for one in owners if isinstance(one, ModuleId) for path in one.paths] if is_path else ()
+    paths = [path for owner in owners if isinstance(owner, ModuleId) for path in owner.paths] if is_path else ()
     declared = ((path, index.unit(path).by_qualified.get(use.name)) for path in paths)
-    return tuple(SymbolId(path, use.name) for path, one in declared if one is not None and one.kind == "module")
+    return tuple(
+        SymbolId(path, use.name)
+        for path, definition in declared
+        if definition is not None and definition.kind == "module"
+    )
 
 
 def _symbols(meaning: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
-    return tuple(dict.fromkeys(one for one in meaning if isinstance(one, SymbolId)))
+    return tuple(dict.fromkeys(symbol for symbol in meaning if isinstance(symbol, SymbolId)))
 
 
 def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
@@ -280,19 +292,20 @@ def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
             return None
         for other in map(index.unit, defining):
             meant += [
-                SymbolId(other.facts.path, other.without_namespace(one.qualified))
-                for one in other.by_name.get(name, ())
-                if _is_meant(compiler, other, one, symbol, is_constructor)
+                SymbolId(other.facts.path, other.without_namespace(definition.qualified))
+                for definition in other.by_name.get(name, ())
+                if _is_meant(compiler, other, definition, symbol, is_constructor)
             ]
     return Resolution(tuple(dict.fromkeys(meant)), proof="compiler") if symbols else None
 
 
-def _is_meant(compiler: Compiler, unit: Unit, one: Definition, symbol: str, is_constructor: bool) -> bool:
+def _is_meant(compiler: Compiler, unit: Unit, definition: Definition, symbol: str, is_constructor: bool) -> bool:
     path = unit.facts.path
     if not is_constructor:
-        return compiler.defines(path, one.start_line, symbol)
-    inside = [d for d in unit.definitions if d.qualified.rpartition(".")[0] == one.qualified]
-    return any(compiler.defines(path, line, symbol) for line in (one.start_line, *(d.start_line for d in inside)))
+        return compiler.defines(path, definition.start_line, symbol)
+    members = (member for member in unit.definitions if member.qualified.rpartition(".")[0] == definition.qualified)
+    lines = (definition.start_line, *(member.start_line for member in members))
+    return any(compiler.defines(path, line, symbol) for line in lines)
 
 
 def _resolve_in_module(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
@@ -369,7 +382,8 @@ def _find_own_of_page(index: CodeIndex, unit: Unit, use: Reference) -> tuple[Sym
         return ()
     text = index.lines(unit.facts.file_id).whole_text()
     scripts = (
-        range(text.count("\n", 0, one.start()), text.count("\n", 0, one.end()) + 1) for one in _SCRIPT.finditer(text)
+        range(text.count("\n", 0, script.start()), text.count("\n", 0, script.end()) + 1)
+        for script in _SCRIPT.finditer(text)
     )
     return () if any(use.line - 1 in lines for lines in scripts) else (SymbolId(unit.facts.path, use.name),)
 
@@ -384,10 +398,12 @@ def _needs_import(index: CodeIndex, unit: Unit, name: str) -> bool:
     if not (is_imported or rules.names.imports_open) or not name[0].isupper():
         return False
     files = (index.unit(path) for path in index.files_defining(name))
-    defined = [(file, one) for file in files for one in file.by_name.get(name, ())]
-    if not all(one.is_type or one.qualified.endswith(f"{name}.{name}") for _, one in defined):  # or a constructor
+    defined = [(file, definition) for file in files for definition in file.by_name.get(name, ())]
+    if not all(
+        definition.is_type or definition.qualified.endswith(f"{name}.{name}") for _, definition in defined
+    ):  # or a constructor
         return False
-    return is_imported or all("." in file.without_namespace(one.qualified) for file, one in defined)
+    return is_imported or all("." in file.without_namespace(definition.qualified) for file, definition in defined)
 
 
 def _may_be_given(index: CodeIndex, unit: Unit, use: Reference) -> bool:
@@ -403,8 +419,8 @@ def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolI
     rows = _rows_of(index, index.unit(member.path), member)
     if not any(row.mark == ":" and row.text.rstrip("?") == use.name for row in rows):
         return ()
-    types = [one for one in _symbols(resolve_bare(index, unit, use.name, "")) if is_type(index, one)]
-    is_enum = any((meant := index.definition(one)) and meant.kind == "enum" for one in types)
+    types = [symbol for symbol in _symbols(resolve_bare(index, unit, use.name, "")) if is_type(index, symbol)]
+    is_enum = any((meant := index.definition(symbol)) and meant.kind == "enum" for symbol in types)
     text, name = index.lines(unit.facts.file_id).get(use.line, ""), re.escape(use.name)
     named = len(
         re.findall(rf"(?<![\w.]){name}(?:{_AS_TYPE}{_OF_ENUM if is_enum else ''})|{_BEFORE_TYPE}{name}\b", text)
@@ -431,21 +447,25 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
 def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
     """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
     rules = unit.facts.rules
-    for written in unit.by_shown.get(use.name, ()):
-        path = _SEPARATORS.sub(".", written.module)
-        listed = use.name in written.names and path.endswith(use.receiver)
-        is_whole = written.line == use.line and (listed or path == f"{use.receiver}.{use.name}")
-        if is_whole and (found := resolve_imported(index, unit, written.alias or use.name)):
+    for import_ in unit.by_shown.get(use.name, ()):
+        path = _SEPARATORS.sub(".", import_.module)
+        listed = use.name in import_.names and path.endswith(use.receiver)
+        is_whole = import_.line == use.line and (listed or path == f"{use.receiver}.{use.name}")
+        if is_whole and (found := resolve_imported(index, unit, import_.alias or use.name)):
             return Resolution(_symbols(found))
-        if is_whole and rules.imports.full_names and index.outcome(unit.facts, written).status == "external":
+        if is_whole and rules.imports.full_names and index.outcome(unit.facts, import_).status == "external":
             return _OTHER
         if is_whole and rules.names.calls == "macro" and (found := resolve_bare(index, unit, use.name, "")):
             return Resolution(_symbols(found))  # a macro of Rust is offered by the crate, wherever it is defined
     if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported
         start = f"{use.receiver}.{use.name}."
-        around = [one for one in unit.imports if one.line == use.line and f"{one.module}.".startswith(start)]
-        targets = [target for one in around for target in index.outcome(unit.facts, one).targets]
-        found = [one for to in targets if use.name in to.names for one in resolve_export(index, to.path, use.name)]
+        around = [
+            import_ for import_ in unit.imports if import_.line == use.line and f"{import_.module}.".startswith(start)
+        ]
+        targets = [target for import_ in around for target in index.outcome(unit.facts, import_).targets]
+        found = [
+            symbol for to in targets if use.name in to.names for symbol in resolve_export(index, to.path, use.name)
+        ]
         if found:
             return Resolution(_symbols(found))
     is_full = rules.imports.full_names and use.receiver[0].isupper()  # also a function: `\Shop\total()`
@@ -469,7 +489,7 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         if is_namespace(index, unit, use.receiver):
             found = Resolution(_symbols(resolve_in_namespace(index, unit, use.receiver, use.name)))
             found = found if found.symbols else _resolve_bare(index, unit, use)
-            is_other = found.symbols and not any(is_inside(index, one, use.receiver) for one in found.symbols)
+            is_other = found.symbols and not any(is_inside(index, symbol, use.receiver) for symbol in found.symbols)
             return _OTHER if is_other else found  # `Ui::Form`, made by a tool, is not our `Form`
         # A caller asking about a name from outside wants its uses.
         is_outside = is_from_outside(index, unit, first) or is_constant_from_outside(index, unit, use.receiver)
@@ -479,18 +499,20 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         found = _resolve_member(index, owners, use.name)
         if not found.symbols and use.role == "call" and (added := _find_extension_methods(index, unit, use, owners)):
             return Resolution(added)
-        if not found.symbols and any(isinstance(one, Many) for one in owners):
+        if not found.symbols and any(isinstance(owner, Many) for owner in owners):
             found = _UNKNOWN if find_members_of_containers(index, unit, use.name) else found
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     maker, _, made = use.receiver.removesuffix(_KEYED).rpartition(".")
     called = resolve(index, unit, replace(use, name=made, receiver=maker, role="call")).symbols
-    if called and all((one := index.definition(symbol)) is not None and one.is_function for symbol in called):
+    if called and all(
+        (definition := index.definition(symbol)) is not None and definition.is_function for symbol in called
+    ):
         return _OTHER  # the name of an argument
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
-    types = [one for one in owners if isinstance(one, SymbolId) and not find_member(index, one, "__init__")]
+    types = [owner for owner in owners if isinstance(owner, SymbolId) and not find_member(index, owner, "__init__")]
     if not owners and unit.facts.rules.names.inline_modules:  # a variant of Rust: `Shape::Round { size: 3 }`
         around = evaluate(index, unit, use.receiver.rpartition(".")[0], use)
-        types = [one for one in around if isinstance(one, SymbolId)]
+        types = [value for value in around if isinstance(value, SymbolId)]
     found = _resolve_member(index, types, use.name)
     if found.symbols or not unit.facts.rules.imports.qualified:
         return found if found.symbols else _OTHER
@@ -505,12 +527,14 @@ def _find_settings(index: CodeIndex, unit: Unit, use: Reference) -> tuple[Symbol
     """What `settings.DEBUG` or `override_settings(DEBUG=True)` of Django means: a name of the project's settings."""
     written = unit.facts.rules.names.settings
     imported = any(
-        f"{one.module}.{name}" == written for one in unit.by_shown.get(use.receiver, ()) for name in one.names
+        f"{import_.module}.{name}" == written
+        for import_ in unit.by_shown.get(use.receiver, ())
+        for name in import_.names
     )
     if not written or not (imported or _OVERRIDING.fullmatch(use.receiver)):
         return ()
     units = (index.unit(path) for path in sorted(index.files_defining(use.name)) if _SETTINGS.search(path))
-    return tuple(SymbolId(one.facts.path, use.name) for one in units if use.name in one.by_qualified)
+    return tuple(SymbolId(other.facts.path, use.name) for other in units if use.name in other.by_qualified)
 
 
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
@@ -553,12 +577,12 @@ def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER
     meaning = [
-        one
+        symbol
         for target in index.resolver.of(unit.facts).quoted(unit.facts, path)
         for last in target.names
-        for one in resolve_export(index, target.path, last)
+        for symbol in resolve_export(index, target.path, last)
         if last == use.name or path.endswith(f".{last}.{use.name}")
-        for one in ([one] if last == use.name else resolve_attribute(index, one, use.name))
+        for symbol in ([symbol] if last == use.name else resolve_attribute(index, symbol, use.name))
     ]
     return Resolution(_symbols(meaning)) if meaning else _OTHER
 
@@ -569,10 +593,10 @@ def _resolve_extension(index: CodeIndex, unit: Unit, use: Reference, owners: Val
     added = find_extensions(index, unit, use.name)
     if not added or _resolve_member(index, owners, use.name).symbols:
         return None
-    types = [base for one in owners if isinstance(one, SymbolId) for base in lineage(index, one)]
-    names = {one.qualified.rpartition(".")[2] for one in types} or {_AFTER_FIRST.sub("", use.receiver)}
-    extended = {one: _extended_type(index, one) for one in added}
-    fitting = [one for one, written in extended.items() if written in names]
+    types = [base for owner in owners if isinstance(owner, SymbolId) for base in lineage(index, owner)]
+    names = {symbol.qualified.rpartition(".")[2] for symbol in types} or {_AFTER_FIRST.sub("", use.receiver)}
+    extended = {symbol: _extended_type(index, symbol) for symbol in added}
+    fitting = [symbol for symbol, written in extended.items() if written in names]
     if not fitting and (types or not find_imported_from(index, unit, use.name)):
         is_open = not types or not all(map(index.files_defining, extended.values()))
         return _UNKNOWN if is_open else None
@@ -603,10 +627,18 @@ def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequen
 def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int, str]]:
     """The types that functions of one name check a receiver for, with the lines that do."""
     lines, name = index.lines(unit.facts.file_id), use.within.rpartition(".")[2]
-    bodies = [one for one in unit.by_name.get(name, ()) if one.qualified == use.within and one.is_function]
+    bodies = [
+        definition
+        for definition in unit.by_name.get(name, ())
+        if definition.qualified == use.within and definition.is_function
+    ]
     check = re.compile(_CHECK.format(re.escape(use.receiver).replace(r"\.", r"(?:\?\.|->|::)")))
-    numbered = [(line, lines.get(line, "")) for one in bodies for line in range(one.start_line, one.end_line + 1)]
-    return [(line, one[1] or one[2]) for line, text in numbered for one in check.finditer(text)]
+    numbered = [
+        (line, lines.get(line, ""))
+        for definition in bodies
+        for line in range(definition.start_line, definition.end_line + 1)
+    ]
+    return [(line, found[1] or found[2]) for line, text in numbered for found in check.finditer(text)]
 
 
 def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Values:
@@ -620,7 +652,7 @@ def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Ro
 def receiver_types(index: CodeIndex, unit: Unit, use: Reference) -> list[SymbolId]:
     """The types that the receiver of a use stands for, as far as they are known."""
     rows = _find_receiver(index, unit, _AFTER_FIRST.sub("", use.receiver), use)
-    return [one for one in _find_owners(index, unit, use, rows) if isinstance(one, SymbolId)]
+    return [owner for owner in _find_owners(index, unit, use, rows) if isinstance(owner, SymbolId)]
 
 
 # Packages of Go whose functions return what they are given.
@@ -639,7 +671,9 @@ def _find_outside_value(index: CodeIndex, unit: Unit, links: Links, use: Referen
     if not before:
         rows = [row for row in _find_receiver(index, unit, name, use) if row.line <= use.line]
         symbols = () if rows else _symbols(resolve_bare(index, unit, name, use.within))
-        rows = rows or [row for one in symbols if one.path == unit.facts.path for row in _rows_of(index, unit, one)]
+        rows = rows or [
+            row for symbol in symbols if symbol.path == unit.facts.path for row in _rows_of(index, unit, symbol)
+        ]
         return _find_outside_row(index, unit, rows[-1:]) if not called else ""
     if outside := _find_outside_value(index, unit, before, use):
         return outside
@@ -655,7 +689,7 @@ def _find_outside_value(index: CodeIndex, unit: Unit, links: Links, use: Referen
 def _find_outside_row(index: CodeIndex, unit: Unit, rows: Sequence[Row]) -> str:
     """The type from outside in the row that says what a value is."""
     for row in rows:
-        names = [one.name for one in written_types(row.text)] if row.mark == ":" else []
+        names = [written.name for written in written_types(row.text)] if row.mark == ":" else []
         if row.mark == "=":
             names = [".".join(name for name, _ in links) for links in value_links(row.text)]
         package, dot, _ = names[0].partition(".") if len(names) == 1 else ("", "", "")
@@ -666,11 +700,11 @@ def _find_outside_row(index: CodeIndex, unit: Unit, rows: Sequence[Row]) -> str:
 
 
 def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
-    known_owners = [one for one in owners if not isinstance(one, Many)]
+    known_owners = [owner for owner in owners if not isinstance(owner, Many)]
     if not known_owners:
         return _OTHER if owners else _UNKNOWN
     merged = merge_opened(index, known_owners)
-    symbols = _symbols(one for owner in merged for one in resolve_attribute(index, owner, name))
+    symbols = _symbols(symbol for owner in merged for symbol in resolve_attribute(index, owner, name))
     if symbols:
         return _certain(index, symbols)
     return _OTHER if any(_is_closed(index, owner) for owner in merged) else _UNKNOWN
@@ -679,7 +713,7 @@ def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
 def _certain(index: CodeIndex, symbols: tuple[SymbolId, ...]) -> Resolution:
     """What is meant, unless it may be too many things. A module of Ruby is one, however many files open it."""
     constants = index.graph.files[symbols[0].path].rules.names.constants
-    count = len({one.qualified for one in symbols}) if constants else len(symbols)
+    count = len({symbol.qualified for symbol in symbols}) if constants else len(symbols)
     return Resolution(symbols) if count <= _MOST_MEANT else _UNKNOWN
 
 
@@ -690,7 +724,7 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
         path = owner.paths[0]
         rules = index.graph.files[path].rules.names
         return not rules.tables and not (rules.default_exports and exported_values(index, path, "default"))
-    return all(_has_known_bases(index, one) for one in lineage(index, owner))
+    return all(_has_known_bases(index, symbol) for symbol in lineage(index, owner))
 
 
 def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
@@ -706,7 +740,7 @@ def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
             return False
     if rules.names.default_exports and not definition.is_type:  # an object that any code may add to
         return False
-    parts = [part for one in find_parts(index, owner) if (part := index.definition(one))]
+    parts = [part for symbol in find_parts(index, owner) if (part := index.definition(symbol))]
     return len(find_bases(index, owner)) >= len({base for part in parts for base in part.bases})
 
 
@@ -790,10 +824,10 @@ def _binds_this(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool
 def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:
     """The innermost type around a place: what `self` means there."""
     for scope in enclosing_names(unit.without_namespace(within)):
-        one = unit.by_qualified.get(scope)
-        if one is not None and (one.is_type or scope in unit.extended):
+        definition = unit.by_qualified.get(scope)
+        if definition is not None and (definition.is_type or scope in unit.extended):
             return [SymbolId(unit.facts.path, scope)]
-        if one is None and (declared := find_declared_type(index, unit, scope)):
+        if definition is None and (declared := find_declared_type(index, unit, scope)):
             return declared
     return []
 
@@ -830,7 +864,9 @@ def _returns_parameter(index: CodeIndex, unit: Unit, name: str, use: Reference) 
     if not unit.facts.rules.names.default_exports:
         return False
     functions = _symbols(resolve_bare(index, unit, name, use.within))
-    rows = [row for one in functions for row in index.bindings(index.unit(one.path)).inside(RETURNS, one.qualified)]
+    rows = [
+        row for symbol in functions for row in index.bindings(index.unit(symbol.path)).inside(RETURNS, symbol.qualified)
+    ]
     return any(row.mark == ":" and _PARAMETER.fullmatch(row.text) for row in rows)
 
 
@@ -840,9 +876,11 @@ def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: 
     if not unit.facts.rules.names.default_exports or name not in ("require", "import") or not called.startswith("("):
         return []
     written = QUOTED.match(called, 1)
-    imports = [Import(written[1], use.line)] if written else [one for one in unit.imports if one.line == use.line]
-    targets = [target for one in imports for target in index.outcome(unit.facts, one).targets]
-    exported = [one for target in targets for one in resolve_module(index, ModuleId((target.path,)))]
+    imports = (
+        [Import(written[1], use.line)] if written else [import_ for import_ in unit.imports if import_.line == use.line]
+    )
+    targets = [target for import_ in imports for target in index.outcome(unit.facts, import_).targets]
+    exported = [symbol for target in targets for symbol in resolve_module(index, ModuleId((target.path,)))]
     return _values(index, exported, called[find_closing(called, 0) :])
 
 
@@ -874,7 +912,7 @@ def _evaluate_field(index: CodeIndex, owner: SymbolId, name: str) -> Values:
     """A field assigned by methods of the type or of its bases."""
 
     def find() -> Values:
-        return next((found for one in lineage(index, owner) if (found := _find_assigned(index, one, name))), [])
+        return next((found for symbol in lineage(index, owner) if (found := _find_assigned(index, symbol, name))), [])
 
     return index.memo.once(("field", owner, name), find, _MAX_STEPS)
 
@@ -894,16 +932,16 @@ def _find_assigned(index: CodeIndex, owner: SymbolId, name: str) -> Values:
 def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
     """From what a name means to what it holds: for a variable its type, for a call its result."""
     values: list[Value] = []
-    for one in merge_opened(index, meaning):
-        definition = index.definition(one) if isinstance(one, SymbolId) else None
-        if isinstance(one, ModuleId):
-            values += [] if called.startswith("(") else [one, *_exported_values(index, one)]
+    for symbol in merge_opened(index, meaning):
+        definition = index.definition(symbol) if isinstance(symbol, SymbolId) else None
+        if isinstance(symbol, ModuleId):
+            values += [] if called.startswith("(") else [symbol, *_exported_values(index, symbol)]
         elif definition is None:
-            values.append(one)
+            values.append(symbol)
         elif definition.is_type:
-            values += _elements(index, [one]) if called.startswith("[") and "(" not in called else [one]
+            values += _elements(index, [symbol]) if called.startswith("[") and "(" not in called else [symbol]
         else:
-            values += _value_of(index, one, definition, called)
+            values += _value_of(index, symbol, definition, called)
     return values
 
 
@@ -915,7 +953,7 @@ def _exported_values(index: CodeIndex, module: ModuleId) -> Values:
 
     def find() -> Values:
         unit, use = index.unit(path), Reference(name, _LAST_LINE, "use", "")
-        return [one for text in exported_values(index, path, name) for one in evaluate(index, unit, text, use)]
+        return [value for text in exported_values(index, path, name) for value in evaluate(index, unit, text, use)]
 
     return index.memo.once(("exported", path, name), find, _MAX_STEPS)
 
@@ -947,7 +985,11 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
 def _function(unit: Unit, symbol: SymbolId) -> Definition | None:
     """The method named like a field, as in Rust's builders."""
     named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
-    same = (one for one in named if one.is_function and unit.without_namespace(one.qualified) == symbol.qualified)
+    same = (
+        definition
+        for definition in named
+        if definition.is_function and unit.without_namespace(definition.qualified) == symbol.qualified
+    )
     return next(same, None)
 
 
@@ -964,7 +1006,7 @@ def _apply_decorator(index: CodeIndex, unit: Unit, symbol: SymbolId, called: str
     if not rows:
         return []
     values = _evaluate_row(index, unit, rows[0]._replace(scope=symbol.owner.qualified))
-    made = [one for one in values if isinstance(one, SymbolId) and is_type(index, one)]
+    made = [value for value in values if isinstance(value, SymbolId) and is_type(index, value)]
     return _called_or_indexed(index, made, called) if called else made
 
 
@@ -991,7 +1033,7 @@ def _called_or_indexed(index: CodeIndex, values: Values, called: str) -> Values:
         if sign == "[":
             values = _elements(index, values)
         elif sign == "(":
-            values = [one for owner in values if isinstance(owner, SymbolId) for one in _call(index, owner)]
+            values = [value for owner in values if isinstance(owner, SymbolId) for value in _call(index, owner)]
     return values
 
 
@@ -1050,7 +1092,7 @@ def _passed_values(index: CodeIndex, unit: Unit, row: Row, use: Reference) -> Va
     if method in _FOLDS:
         return []
     values = evaluate(index, unit, receiver.removesuffix("?"), use)
-    return values if method in _PASSING else _elements(index, [one for one in values if isinstance(one, Many)])
+    return values if method in _PASSING else _elements(index, [value for value in values if isinstance(value, Many)])
 
 
 def _enter(index: CodeIndex, values: Values) -> Values:
@@ -1080,8 +1122,8 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
             continue
         meant = resolve_dotted(index, unit, written.name, unit.without_namespace(scope))
         if meant:
-            found += [one for one in meant if not isinstance(one, SymbolId) or is_type(index, one)] or [
-                value for one in meant if isinstance(one, SymbolId) for value in _instance(index, one)
+            found += [symbol for symbol in meant if not isinstance(symbol, SymbolId) or is_type(index, symbol)] or [
+                value for symbol in meant if isinstance(symbol, SymbolId) for value in _instance(index, symbol)
             ]
         elif written.arguments:
             found.append(Many(unit.facts.path, scope, written.arguments[-1]))
@@ -1110,10 +1152,11 @@ def _elements(index: CodeIndex, values: Values) -> Values:
 def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
     unit = index.unit(owner.path)
     if rows := index.bindings(unit).inside(UNDERLYING, owner.qualified):
-        return _elements(index, [one for one in _types(index, unit, rows[0].text, "") if isinstance(one, Many)])
+        return _elements(index, [value for value in _types(index, unit, rows[0].text, "") if isinstance(value, Many)])
     made = _call_methods(index, owner, _ITERATION)
-    held = [value for one in made if isinstance(one, Many) for value in _element_types(index, one)]
-    return held or [value for one in made if isinstance(one, SymbolId) for value in _call_methods(index, one, _STEPS)]
+    elements = [value for many in made if isinstance(many, Many) for value in _element_types(index, many)]
+    steps = (value for value in made if isinstance(value, SymbolId))
+    return elements or [value for step in steps for value in _call_methods(index, step, _STEPS)]
 
 
 def _element_types(index: CodeIndex, many: Many) -> Values:

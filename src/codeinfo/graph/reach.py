@@ -84,22 +84,22 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
     graph = index.graph
     facts = graph.files[path]
     imports = []
-    for written in index.unit(path).imports:
-        outcome = index.outcome(facts, written)
+    for import_ in index.unit(path).imports:
+        outcome = index.outcome(facts, import_)
         targets = [target.path for target in outcome.targets if target.path != path]
         if outcome == Outcome():
             continue  # a string that could have been the path of a page
         if outcome.package:
             needed = {edge.target for edge in graph.edges_from(path)}
             targets = [target for target in targets if target in needed]
-        names = (f"{written.names[0]} as {written.alias}",) if written.alias and written.names else written.names
-        imports.append(code.ImportInfo(written.module, written.line, names, outcome.status, tuple(targets)))
+        names = (f"{import_.names[0]} as {import_.alias}",) if import_.alias and import_.names else import_.names
+        imports.append(code.ImportInfo(import_.module, import_.line, names, outcome.status, tuple(targets)))
     imports += [
         code.ImportInfo("", edge.line, edge.names, "package", (edge.target,))
         for edge in graph.edges_from(path)
         if edge.implicit
     ]
-    into = [code.Neighbour(e.source, e.line, e.names, e.implicit) for e in graph.edges_to(path)]
+    into = [code.Neighbour(edge.source, edge.line, edge.names, edge.implicit) for edge in graph.edges_to(path)]
     return code.ModuleImports(
         path=path,
         language=facts.language,
@@ -154,7 +154,7 @@ def _touches(paths: Iterable[str], below: str) -> bool:
 
 
 def impact_report(index: CodeIndex, path: str, request: code.ImpactRequest) -> code.ImpactReport:
-    files = sorted(impact(index, path, request.hops), key=lambda one: (one.hops, one.is_test, one.timing))
+    files = sorted(impact(index, path, request.hops), key=lambda file: (file.hops, file.is_test, file.timing))
     facts = index.graph.files[path]
     is_read = facts.rules.imports.resolver is not None or facts.kind == "docs" or bool(files)
     return code.ImpactReport(
@@ -186,20 +186,24 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
     of the files that use it, also through an interface, if these are few."""
     graph = index.graph
     dispatching = _dispatching(index, {path: _offered_names(index, path)})
-    near = [one for one in affected if one.hops == 1]
-    direct = [one for one in near if one.via not in dispatching]  # a test that takes an interface may fake it
-    named = index.tests_of(path, (one.path for one in direct))
-    users = [one.path for one in direct if not one.is_test]
+    near = [file for file in affected if file.hops == 1]
+    direct = [file for file in near if file.via not in dispatching]  # a test that takes an interface may fake it
+    named = index.tests_of(path, (file.path for file in direct))
+    users = [file.path for file in direct if not file.is_test]
     implementing = [test for user in users if _extends(index, user, path) for test in graph.tests_named_after(user)]
     tests = tuple(dict.fromkeys((*named, *(implementing if len(implementing) <= _MOST_INDIRECT else ()))))
-    using = ([one.path] if one.is_test else graph.tests_named_after(one.path) for one in near)
+    using = ([file.path] if file.is_test else graph.tests_named_after(file.path) for file in near)
     behind = tuple(dict.fromkeys(chain.from_iterable(using)))
     return tests or (behind if len(behind) <= _MOST_INDIRECT else ())
 
 
 def _extends(index: CodeIndex, user: str, path: str) -> bool:
     offered = set(index.graph.files[path].exports)
-    return any(re.split(r"\W+", base)[-1] in offered for one in index.unit(user).definitions for base in one.bases)
+    return any(
+        re.split(r"\W+", base)[-1] in offered
+        for definition in index.unit(user).definitions
+        for base in definition.bases
+    )
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached: `X`, or `space.X`
@@ -242,7 +246,7 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         seen.update(users)
         origins = {path: _reached_names(index, path, names) for path, names in used.items()} if hop < hops else {}
         weight = index.graph.centrality
-        reached += sorted(users.values(), key=lambda one: (-weight.get(one.path, 0.0), one.path))
+        reached += sorted(users.values(), key=lambda file: (-weight.get(file.path, 0.0), file.path))
     return reached
 
 
@@ -253,9 +257,11 @@ def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
     offered = {offer.symbol for offer in offers_to_pages(index) if offer.symbol.path == path}
 
     def find() -> list[Edge]:
-        impls = (SymbolId(path, name) for name, one in unit.by_qualified.items() if one.kind == "impl")
-        added = tuple(f"{one.qualified}." for one in impls if whole_type(index, one).path != path)
-        members = (name for name, one in unit.by_qualified.items() if is_helper or (added and name.startswith(added)))
+        impls = (SymbolId(path, name) for name, definition in unit.by_qualified.items() if definition.kind == "impl")
+        added = tuple(f"{symbol.qualified}." for symbol in impls if whole_type(index, symbol).path != path)
+        members = (
+            name for name, definition in unit.by_qualified.items() if is_helper or (added and name.startswith(added))
+        )
         methods = [SymbolId(path, name) for name in members if not unit.by_qualified[name].is_type]
         return [
             Edge(use.file.path, path, use.reference.line, (method.qualified,))
@@ -302,7 +308,9 @@ def _offered_names(index: CodeIndex, path: str) -> frozenset[str]:
 
 def _declared_names(index: CodeIndex, path: str) -> frozenset[str]:
     def find() -> frozenset[str]:
-        return frozenset(one.name for one in index.unit(path).definitions if one.kind == "prototype")
+        return frozenset(
+            definition.name for definition in index.unit(path).definitions if definition.kind == "prototype"
+        )
 
     names: frozenset[str] = index.answers.once(("declared in", path), find)
     return names
@@ -312,7 +320,7 @@ def _headers(index: CodeIndex, path: str) -> list[str]:
     """The headers that declare what a C file defines: those it includes, also through others, that share its name."""
     if not index.graph.files[path].rules.imports.headers:
         return []
-    return [one for one in sorted(find_included(index, path)) if stem_of(one) == stem_of(path)]
+    return [header for header in sorted(find_included(index, path)) if stem_of(header) == stem_of(path)]
 
 
 def _declaring_headers(index: CodeIndex, paths: Collection[str]) -> Border:
@@ -334,12 +342,16 @@ def _dispatching(index: CodeIndex, border: Border) -> Border:
     abstract: dict[str, set[str]] = {}
     for path, names in border.items():
         unit = index.unit(path)
-        for qualified, one in unit.by_qualified.items() if path not in index.graph.tests else ():
+        for qualified, definition in unit.by_qualified.items() if path not in index.graph.tests else ():
             above: Sequence[SymbolId] = ()
-            if one.is_type and one.kind not in INTERFACES and not names.isdisjoint((one.name, qualified)):
+            if (
+                definition.is_type
+                and definition.kind not in INTERFACES
+                and not names.isdisjoint((definition.name, qualified))
+            ):
                 above = find_bases(index, SymbolId(path, qualified))
-                above = [*filter(partial(_is_dispatched, index), above), *_find_messages(index, unit, one)]
-            elif one.kind == "method" and unit.facts.rules.names.structural and _is_rare(index, one.name):
+                above = [*filter(partial(_is_dispatched, index), above), *_find_messages(index, unit, definition)]
+            elif definition.kind == "method" and unit.facts.rules.names.structural and _is_rare(index, definition.name):
                 above = [method.owner for method in find_overridden(index, SymbolId(path, qualified))]
             for symbol in above:
                 if symbol.path not in border:
@@ -378,7 +390,7 @@ def _find_messages(index: CodeIndex, unit: Unit, handler: Definition) -> list[Sy
     header = range(handler.start_line, min(handler.start_line + _MOST_HEADER_LINES, handler.end_line) + 1)
     named = _HANDLED.findall(" ".join(lines.get(line, "") for line in header).partition("{")[0])
     symbols = [symbol for name in named for symbol in resolve_bare(index, unit, name, "")]
-    return [one for one in symbols if isinstance(one, SymbolId) and one.path != unit.facts.path]
+    return [symbol for symbol in symbols if isinstance(symbol, SymbolId) and symbol.path != unit.facts.path]
 
 
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
@@ -391,7 +403,7 @@ def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_orig
         return None  # `mod x;` of Rust uses nothing of a file that only adds methods to types of others
     if is_origin:
         return names if is_whole else listed
-    inside = names if is_whole else frozenset(one for one in names if one.partition(".")[0] in listed - names)
+    inside = names if is_whole else frozenset(name for name in names if name.partition(".")[0] in listed - names)
     if is_whole and _is_taken_as_object(index, edge):
         return names
     used = _find_used(index, edge.source, inside)
@@ -410,7 +422,7 @@ def _find_used(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[
         words = index.memo.add(key, frozenset(_WORD.findall(text)))
     if file.rules.imports.headers:
         return names & words
-    return frozenset(one for one in names if (last := one.rpartition(".")[2]) in words and references_to(text, last))
+    return frozenset(name for name in names if (last := name.rpartition(".")[2]) in words and references_to(text, last))
 
 
 def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
@@ -419,10 +431,12 @@ def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
     unit = index.unit(edge.source)
     if not unit.facts.rules.names.default_exports:
         return False
-    whole = [one for one in unit.imports if one.names in ((), ("*",)) and not one.reexport]
-    leading = [one for one in whole if any(to.path == edge.target for to in index.outcome(unit.facts, one).targets)]
+    whole = [import_ for import_ in unit.imports if import_.names in ((), ("*",)) and not import_.reexport]
+    leading = [
+        import_ for import_ in whole if any(to.path == edge.target for to in index.outcome(unit.facts, import_).targets)
+    ]
     uses = index.uses(unit.facts.file_id)
-    return any(_is_passed(uses, one) if one.alias else edge.timing == "lazy" for one in leading)
+    return any(_is_passed(uses, import_) if import_.alias else edge.timing == "lazy" for import_ in leading)
 
 
 def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
@@ -432,21 +446,21 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
         return names
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
-    for written in unit.imports:
+    for import_ in unit.imports:
         # `mod x;` shows its macros at most.
-        is_declared = unit.facts.rules.imports.paths and not written.names and not written.reexport
-        is_opened = written.names == ("*",) and unit.facts.rules.names.dotted_modules  # Python passes all of it on
-        if not (written.reexport or is_declared or is_opened or (is_package and not written.timing)):
+        is_declared = unit.facts.rules.imports.paths and not import_.names and not import_.reexport
+        is_opened = import_.names == ("*",) and unit.facts.rules.names.dotted_modules  # Python passes all of it on
+        if not (import_.reexport or is_declared or is_opened or (is_package and not import_.timing)):
             continue
-        if edge.target not in {target.path for target in index.outcome(unit.facts, written).targets}:
+        if edge.target not in {target.path for target in index.outcome(unit.facts, import_).targets}:
             continue
         if is_declared:
             given |= names.difference(unit.facts.exports)
-        elif written.names in ((), ("*",)):
-            given |= {f"{written.alias}.{name}" for name in names} if written.alias else names
+        elif import_.names in ((), ("*",)):
+            given |= {f"{import_.alias}.{name}" for name in names} if import_.alias else names
         else:
-            taken = [one for one in names if one.partition(".")[0] in written.names]
-            given |= {".".join((written.alias or first, *rest)) for first, *rest in (one.split(".") for one in taken)}
+            taken = [name for name in names if name.partition(".")[0] in import_.names]
+            given |= {".".join((import_.alias or first, *rest)) for first, *rest in (name.split(".") for name in taken)}
     return frozenset(given)
 
 
@@ -498,8 +512,8 @@ def unused_exports(
             own_file += 1
         else:
             unused.append(code.UnusedSymbol(symbol_info(file.path, definition), used_here))
-    of_others = _find_open_to_others(index, [one.symbol for one in unused])
-    unused.sort(key=lambda one: (one.symbol.id in of_others, one.used_here, one.symbol.path, one.symbol.start_line))
+    of_others = _find_open_to_others(index, [row.symbol for row in unused])
+    unused.sort(key=lambda row: (row.symbol.id in of_others, row.used_here, row.symbol.path, row.symbol.start_line))
     unknown = sorted(language for language, count in examined.items() if not count)
     return code.UnusedReport(
         total=len(unused),
@@ -541,24 +555,24 @@ def _find_passed_whole(index: CodeIndex, public: Iterable[str]) -> set[str]:
     passed on (`drizzle({ schema })`); and what they re-export."""
     passing: dict[str, list[str]] = {}  # a file → those it re-exports as a whole
     passed = list(public)
-    for file_id, written in index.facts.imports():
+    for file_id, import_ in index.facts.imports():
         file = index.by_id.get(file_id)
-        if file is None or not file.rules.names.default_exports or written.names not in ((), ("*",)):
+        if file is None or not file.rules.names.default_exports or import_.names not in ((), ("*",)):
             continue
         if file.is_test:  # it names what it replaces: `spyOn(api, "send")`
             continue
-        targets = [target.path for target in index.outcome(file, written).targets]
-        if written.reexport:
+        targets = [target.path for target in index.outcome(file, import_).targets]
+        if import_.reexport:
             passing.setdefault(file.path, []).extend(targets)
-        elif targets and written.alias and _is_passed(index.uses(file_id), written):
+        elif targets and import_.alias and _is_passed(index.uses(file_id), import_):
             passed += targets
     return set(reachable(passed, lambda path: passing.get(path, ())))
 
 
-def _is_passed(uses: str, written: Import) -> bool:
+def _is_passed(uses: str, import_: Import) -> bool:
     """Whether the object itself is used, and not only what it holds."""
-    rows = re.finditer(rf"(?m)^(\d+)\t.*(?<=[\s(]){re.escape(written.alias)}(?=[\s]|$)", uses)
-    return any(int(row[1]) != written.line for row in rows)
+    rows = re.finditer(rf"(?m)^(\d+)\t.*(?<=[\s(]){re.escape(import_.alias)}(?=[\s]|$)", uses)
+    return any(int(row[1]) != import_.line for row in rows)
 
 
 def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
@@ -578,8 +592,8 @@ _EXPORT_LIST = re.compile(r"^__all__\s*\+?=\s*[\[(][^\])]*", re.MULTILINE)
 def _is_quoted(text: str, definition: Definition) -> bool:
     """Whether a whole string is its name, outside of the definition and of `__all__`."""
     lines = range(definition.start_line, definition.end_line + 1)
-    quoted = [one.start() for one in re.finditer(rf"([\"'`]){re.escape(definition.name)}\1", text)]
-    exported = [range(*one.span()) for one in _EXPORT_LIST.finditer(text)] if quoted else []
+    quoted = [match.start() for match in re.finditer(rf"([\"'`]){re.escape(definition.name)}\1", text)]
+    exported = [range(*match.span()) for match in _EXPORT_LIST.finditer(text)] if quoted else []
     return any(text.count("\n", 0, at) + 1 not in lines and not any(at in span for span in exported) for at in quoted)
 
 
@@ -603,8 +617,10 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
 def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -> set[str]:
     """Of some definitions, those that a header has or declares, those in packages of Go that other modules can import,
     and those in published packages of JavaScript and in libraries of Rust."""
-    files = {one.id: index.graph.files[one.path] for one in symbols}
-    folders = {one for file in files.values() if file.rules.names.default_exports for one in ancestors(file.folder)}
+    files = {info.id: index.graph.files[info.path] for info in symbols}
+    folders = {
+        folder for file in files.values() if file.rules.names.default_exports for folder in ancestors(file.folder)
+    }
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
     def is_open(file: FileFacts, name: str) -> bool:
@@ -615,9 +631,9 @@ def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -
         if file.rules.imports.paths:
             return _is_in_library(index, file)
         around = (published.get(folder) for folder in ancestors(file.folder))
-        return next((one for one in around if one is not None), False)
+        return next((is_private for is_private in around if is_private is not None), False)
 
-    return {one.id for one in symbols if is_open(files[one.id], one.name)}
+    return {info.id for info in symbols if is_open(files[info.id], info.name)}
 
 
 def _is_in_library(index: CodeIndex, file: FileFacts) -> bool:
@@ -670,7 +686,7 @@ def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition)
     if not file.rules.names.default_exports:
         return False
     text = index.lines(file.file_id).whole_text()
-    spans = [_spanned_lines(text, one) for one in _EXPORTED.finditer(text)]
+    spans = [_spanned_lines(text, match) for match in _EXPORTED.finditer(text)]
     used = references_to(index.uses(file.file_id), definition.name)
     return bool(spans) and all(any(use.line in lines for lines in spans) for use in used)
 
@@ -726,15 +742,15 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
         return True
     if file.rules.names.default_exports:
         text = index.lines(file.file_id).whole_text()
-        spans = (_spanned_lines(text, one) for one in _ADDED_TO_OTHERS.finditer(text))
+        spans = (_spanned_lines(text, match) for match in _ADDED_TO_OTHERS.finditer(text))
         return any(definition.start_line in lines for lines in spans)
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix
     inside = f"{definition.qualified}."  # extension methods are called on another type
     return (short != definition.name and users[short] > 0) or any(
-        one.qualified.startswith(inside) and file.rules.names.called_by_name(one)
-        for one in index.unit(file.path).definitions
+        member.qualified.startswith(inside) and file.rules.names.called_by_name(member)
+        for member in index.unit(file.path).definitions
     )
 
 

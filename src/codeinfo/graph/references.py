@@ -245,7 +245,9 @@ def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
     """What imports call by a name that nothing defines: `export { default as Button } from "./button"`."""
     units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.file_id))
     resolver = index.resolver
-    taking = (one for one in units if lookup.name in (*one.by_shown, *resolver.of(one.facts).given(one.facts)))
+    taking = (
+        other for other in units if lookup.name in (*other.by_shown, *resolver.of(other.facts).given(other.facts))
+    )
     for unit in islice(taking, _MOST_TAKING):
         symbols = (symbol for symbol in resolve_imported(index, unit, lookup.name) if isinstance(symbol, SymbolId))
         if definitions := {symbol: definition for symbol in symbols if (definition := index.definition(symbol))}:
@@ -374,7 +376,7 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
     if found.unattributed:
         notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
     if found.outside:
-        types = ", ".join(one for one, _ in Counter(found.outside).most_common(_MOST_NAMED))
+        types = ", ".join(type_name for type_name, _ in Counter(found.outside).most_common(_MOST_NAMED))
         notes.append(f"{quantity(len(found.outside), 'more use')} of the name on values of types from outside: {types}")
     bases = _find_inherited(index, lookup)
     for base in bases[:_MOST_NAMED]:
@@ -409,16 +411,18 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
 def _find_imports_of_file(index: CodeIndex, request: code.RefsRequest, below: str) -> code.ReferenceReport:
     """Where others import a file or, as templates do, render it."""
     uses: list[Use] = []
-    for edge in (one for one in index.graph.edges_to(request.name) if lies_below(one.source, below)):
+    for edge in index.graph.edges_to(request.name):
+        if not lies_below(edge.source, below):
+            continue
         unit = index.unit(edge.source)
-        lines = dict.fromkeys(one.line for one in _imports_of(index, unit, (request.name,))) or (edge.line,)
+        lines = dict.fromkeys(import_.line for import_ in _imports_of(index, unit, (request.name,))) or (edge.line,)
         named = (Reference(request.name, line, "use", _definition_around(unit, line)) for line in lines)
         uses += (Use(unit.facts, reference, None, "resolved") for reference in named)
     shown = usages(index, Lookup(request.name, {}, False), uses[: request.limit])
     return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),
-        usages=tuple(replace(one, edge="IMPORTS") for one in shown),
+        usages=tuple(replace(usage, edge="IMPORTS") for usage in shown),
         confidence="resolved",
         is_complete=len(shown) == len(uses),
         resolved_count=len(uses),
@@ -437,7 +441,7 @@ def _first_definitions(lookup: Lookup, limit: int, notes: list[str]) -> tuple[co
 def _short_aliases(index: CodeIndex, name: str, uses: Iterable[Use]) -> list[str]:
     """One-letter aliases, which are not stored as uses, that files give to an imported name."""
     units = (index.unit(path) for path in dict.fromkeys(use.file.path for use in uses))
-    first = (next((one.alias for one in unit.imports_for(name) if name in one.names), "") for unit in units)
+    first = (next((import_.alias for import_ in unit.imports_for(name) if name in import_.names), "") for unit in units)
     return [alias for alias in first if len(alias) == 1]
 
 
@@ -453,13 +457,11 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     """`proven`: what language servers say about the definitions."""
     candidates, passing = _candidates(index, lookup), _passing_default(index, lookup)
     renaming = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
-    taken = [one for file in renaming for one in _imports_of(index, index.unit(file.path), passing)]
-    given = {one.alias for one in taken if one.reexport and one.names == ("default",)} - {"", lookup.name}
-    keys = {name for symbol in lookup.symbols for name in other_names(index, symbol)} - {
-        lookup.name,
-        "default",
-        "exports",
-    }
+    taken = [import_ for file in renaming for import_ in _imports_of(index, index.unit(file.path), passing)]
+    given = {import_.alias for import_ in taken if import_.reexport and import_.names == ("default",)}
+    given -= {"", lookup.name}
+    keys = {name for symbol in lookup.symbols for name in other_names(index, symbol)}
+    keys -= {lookup.name, "default", "exports"}
     renaming += [file for name in sorted(given | keys) for file in _candidates(index, replace(lookup, name=name))]
     parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
     index.read_uses([file.file_id for file in parsed])
@@ -468,16 +470,18 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     possible: list[Use] = []
     outside: list[str] = []
     owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
-    is_accessed = any(one.kind == "field" and _is_called(index, symbol) for symbol, one in lookup.symbols.items())
-    constructed = {one: symbol for one, symbol in owners.items() if one.qualified.split(".")[-1] == lookup.name}
+    is_accessed = any(
+        definition.kind == "field" and _is_called(index, symbol) for symbol, definition in lookup.symbols.items()
+    )
+    constructed = {owner: symbol for owner, symbol in owners.items() if owner.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
         for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in sorted(given | keys))):
             if (file.file_id, reference.line) in settled:
                 continue
-            symbol = next((one for one in resolution.symbols if one in lookup.symbols), None)
+            symbol = next((meant for meant in resolution.symbols if meant in lookup.symbols), None)
             if symbol is None and reference.role == "call":  # `new Cart()` calls the constructor Cart.Cart
-                symbol = next((constructed[one] for one in resolution.symbols if one in constructed), None)
+                symbol = next((constructed[meant] for meant in resolution.symbols if meant in constructed), None)
             if symbol is not None:
                 resolved.append(Use(file, reference, symbol, resolution.proof))
             elif reference.name in keys and not is_accessed:
@@ -526,13 +530,15 @@ def _may_mean(index: CodeIndex, lookup: Lookup, file: FileFacts, use: Reference)
             owner is None or owner.kind in INTERFACES or name.endswith(use.receiver) for name, owner in owners
         )
         imports = index.unit(file.path).by_shown.get(use.receiver, ())
-        return bool(is_ours or any(one.alias for one in imports))
+        return bool(is_ours or any(import_.alias for import_ in imports))
     if lookup.symbols and use.receiver and rules.dotted_modules and file.rules.is_template:
         return any("." in symbol.qualified for symbol in lookup.symbols)
     if not lookup.symbols or not use.receiver or not rules.split_members:
         return True
     may_be_named = rules.calls == "reference" and not is_call
-    return may_be_named or any(one.is_type or one.is_function == is_call for one in lookup.symbols.values())
+    return may_be_named or any(
+        definition.is_type or definition.is_function == is_call for definition in lookup.symbols.values()
+    )
 
 
 def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
@@ -563,11 +569,11 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
         is_found = (rules.imports.whole_names or rules.imports.full_names) and (is_class or is_action)
         for edge in index.graph.edges_to(symbol.path) if is_found else ():
             unit = index.unit(edge.source)
-            for written in _imports_of(index, unit, (symbol.path,)):
-                if is_action and definition.name not in written.module.partition("#")[2].split(","):
+            for import_ in _imports_of(index, unit, (symbol.path,)):
+                if is_action and definition.name not in import_.module.partition("#")[2].split(","):
                     continue
-                is_only = len(index.outcome(unit.facts, written).targets) == 1
-                use = Reference(lookup.name, written.line, "use", _definition_around(unit, written.line))
+                is_only = len(index.outcome(unit.facts, import_).targets) == 1
+                use = Reference(lookup.name, import_.line, "use", _definition_around(unit, import_.line))
                 yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
 
 
@@ -614,7 +620,7 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
         unit = index.unit(place.path)
         text = index.lines(unit.facts.file_id).get(place.line, "")
         name = place.name(text)
-        if place.line in {one.start_line for one in unit.by_name.get(name, ())}:
+        if place.line in {defined.start_line for defined in unit.by_name.get(name, ())}:
             continue
         written = references_to(index.uses(unit.facts.file_id), name)
         on_line = [use for use in written if use.line == place.line]
@@ -622,7 +628,7 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
             continue
         if not any(symbol in resolve(index, unit, use).symbols for use in on_line):
             meaning = index.proofs.get(Question(MEANING, place.path, place.line, name, place.start)) or ()
-            if not any(_find_defined(index, one, definition.name) == symbol for one in meaning):
+            if not any(_find_defined(index, place, definition.name) == symbol for place in meaning):
                 continue
         role = "call" if place.is_called(text) else "use"
         best = next((use for use in on_line if use.role == role), on_line[0] if on_line else None)
@@ -645,9 +651,9 @@ def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId |
 
 def _definition_around(unit: Unit, line: int) -> str:
     """The qualified name of the innermost type or function around a line."""
-    around = (one for one in unit.definitions if one.start_line <= line <= one.end_line)
-    scopes = [one for one in around if one.is_type or one.is_function]
-    return max(scopes, key=lambda one: one.start_line).qualified if scopes else ""
+    around = (definition for definition in unit.definitions if definition.start_line <= line <= definition.end_line)
+    scopes = [definition for definition in around if definition.is_type or definition.is_function]
+    return max(scopes, key=lambda definition: definition.start_line).qualified if scopes else ""
 
 
 def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
@@ -671,7 +677,7 @@ def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
         return {offer.name for offer in offers_to_pages(index) if offer.symbol == symbol}
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)
-        return {one for one in names if f"{symbol.owner.qualified}.{one}" not in unit.by_qualified}
+        return {accessor for accessor in names if f"{symbol.owner.qualified}.{accessor}" not in unit.by_qualified}
     is_offered = unit.facts.rules.names.default_exports and "." not in symbol.qualified
     return index.bindings(unit).other_names(symbol.qualified) if is_offered else set()
 
@@ -681,9 +687,9 @@ def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Im
     if not paths:
         return []
     text, given = index.uses(unit.facts.file_id), index.resolver.of(unit.facts).given(unit.facts)
-    imports = [*unit.imports, *(written for name, written in given.items() if name in text)]
-    outcomes = [(written, index.outcome(unit.facts, written)) for written in imports]
-    return [written for written, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
+    imports = [*unit.imports, *(import_ for name, import_ in given.items() if name in text)]
+    outcomes = [(import_, index.outcome(unit.facts, import_)) for import_ in imports]
+    return [import_ for import_, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
 
 
 def is_default_export(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
@@ -702,10 +708,10 @@ def resolved_uses(
     if name not in text and not passing:
         return  # most candidates have the name only in a comment or string
     unit = index.unit(file.path)
-    taken = [one for one in unit.imports_for(name) if name in one.names]
+    taken = [import_ for import_ in unit.imports_for(name) if name in import_.names]
     # `import Row from "./UserRow.vue"`, `const Cart = require("./cart")`
-    taken += [one for one in _imports_of(index, unit, passing) if one.names in ((), ("default",))]
-    aliases = {written.alias for written in taken if written.alias and not takes_module(index, unit, written)} - {name}
+    taken += [import_ for import_ in _imports_of(index, unit, passing) if import_.names in ((), ("default",))]
+    aliases = {import_.alias for import_ in taken if import_.alias and not takes_module(index, unit, import_)} - {name}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             resolution = resolve(index, unit, reference)
@@ -760,7 +766,7 @@ def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
     """Code with the name, in a language without syntax support or in a file that took too long to parse, or XML that
     names a type: views of Android, pages of XAML and beans of Spring do."""
     name, lines = lookup.name, index.lines(file.file_id)
-    if file.language == "xml" and any(one.is_type for one in lookup.symbols.values()):
+    if file.language == "xml" and any(definition.is_type for definition in lookup.symbols.values()):
         return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
@@ -886,7 +892,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         related=tuple(related),
         is_complete=max(len(upward), len(downward)) <= request.limit,
         unattributed=find_uses(index, lookup).unattributed_calls,
-        unattributed_callees=sum(_count_lost_calls(index, symbol, one) for symbol, one in lookup.bodies),
+        unattributed_callees=sum(_count_lost_calls(index, symbol, definition) for symbol, definition in lookup.bodies),
         notes=tuple(notes),
     )
 
@@ -968,8 +974,10 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
             if incoming:
                 reached += [*callers(index, current), *dispatched_callers(index, current)]
             else:
-                made = (e for s, d in reversed(current.bodies) for e in reversed(callees(index, s, d)))
-                reached += reversed({(e.source, e.target, e.kind): e for e in made}.values())  # overloads call alike
+                made = [edge for symbol, body in current.bodies for edge in callees(index, symbol, body)]
+                # overloads call alike: the first edge of each counts, in the place of its last
+                last_first = {(edge.source, edge.target, edge.kind): edge for edge in reversed(made)}
+                reached += reversed(last_first.values())
         edges += [edge for edge in reached if edge not in edges]
         ends = dict.fromkeys(edge.source if incoming else edge.target for edge in reached if edge.kind == "CALLS")
         border = [look_up(index, end) for end in ends if "::" in end and end not in seen]
@@ -1010,7 +1018,11 @@ def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:
         return False
     types = receiver_types(index, index.unit(use.file.path), use.reference) if receiver else []
     above = set(lineage(index, overriding))
-    classes = [one for one in types if one not in above and (found := index.definition(one)) and found.kind == "class"]
+    classes = [
+        symbol
+        for symbol in types
+        if symbol not in above and (found := index.definition(symbol)) and found.kind == "class"
+    ]
     return not types or len(classes) < len(types)
 
 
@@ -1049,7 +1061,9 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
     overriding = [
-        (one, base) for one, definition in lookup.symbols.items() for base in _overridden(index, one, definition)
+        (symbol, base)
+        for symbol, definition in lookup.symbols.items()
+        for base in _overridden(index, symbol, definition)
     ]
     sources = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
@@ -1138,9 +1152,9 @@ def _near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, 
     if definition is None:
         return ()
     meant = look_up(index, str(symbol)).symbols.keys() if unit.facts.rules.imports.headers else {symbol}
-    paths = dict.fromkeys((path, *(one.path for one in meant)))
-    importing = (edge.source for one in paths for edge in index.graph.edges_to(one))
-    files = (index.graph.files[one] for one in dict.fromkeys((*paths, *importing)))
+    paths = dict.fromkeys((path, *(part.path for part in meant)))
+    importing = (edge.source for target in paths for edge in index.graph.edges_to(target))
+    files = (index.graph.files[file] for file in dict.fromkeys((*paths, *importing)))
     near = [file for file in files if not file.is_test][:_NEAR_FILES]
     index.read_uses([file.file_id for file in near])
     is_only = index.files_defining(definition.name) <= {*paths} and len(unit.by_name.get(definition.name, ())) == 1

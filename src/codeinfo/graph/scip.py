@@ -100,15 +100,19 @@ class Compiler:
         """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""
         if not text.isascii():  # columns are counted differently there
             return []
-        found = [one.symbol for one in self._on_line(path, line) if text[one.start : one.end] == name]
-        return [] if any(one.startswith("local ") for one in found) else found
+        found = [
+            occurrence.symbol
+            for occurrence in self._on_line(path, line)
+            if text[occurrence.start : occurrence.end] == name
+        ]
+        return [] if any(symbol.startswith("local ") for symbol in found) else found
 
     def defines(self, path: str, line: int, symbol: str) -> bool:
-        return any(one.defines and one.symbol == symbol for one in self._on_line(path, line))
+        return any(occurrence.defines and occurrence.symbol == symbol for occurrence in self._on_line(path, line))
 
     def _on_line(self, path: str, line: int) -> list[Occurrence]:
         if path not in self._uses:
-            self._uses[path] = group_by_key((one.line, one) for one in self.occurrences(path))
+            self._uses[path] = group_by_key((occurrence.line, occurrence) for occurrence in self.occurrences(path))
         return self._uses[path].get(line, [])
 
     def occurrences(self, path: str) -> tuple[Occurrence, ...]:

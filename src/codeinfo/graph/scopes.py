@@ -66,7 +66,7 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     bindings = index.bindings(unit)
     if not bindings.of(name):
         return []
-    around = [one for one in enclosing_names(use.within) if not _holds_members(unit, one)]
+    around = [scope for scope in enclosing_names(use.within) if not _holds_members(unit, scope)]
     rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
         name, use.line, around
     )
@@ -74,8 +74,14 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     if not rows or any(row.mark == "!" for row in rows):
         return []
     # A parameter may share its method's name, or also be a field; in Python a fixture may extend the one of its name.
-    named = (one for one in unit.by_name.get(name, ()) if one.kind not in {"method", "property", "field"})
-    defined = {one.start_line: one.qualified if unit.facts.rules.names.fixtures else "" for one in named}
+    named = (
+        definition
+        for definition in unit.by_name.get(name, ())
+        if definition.kind not in {"method", "property", "field"}
+    )
+    defined = {
+        definition.start_line: definition.qualified if unit.facts.rules.names.fixtures else "" for definition in named
+    }
     is_defined = any(row.line in defined and row.scope != (defined[row.line] or None) for row in rows) or (
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
@@ -85,14 +91,18 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
 def _binds_import(unit: Unit, row: Row) -> bool:
     """Whether a variable of JavaScript stands for an import, also inside of a function."""
     is_call = unit.facts.rules.names.default_exports and _IMPORT_CALL.match(row.text) is not None
-    return is_call and any(row.name in (one.alias or one.names) for one in unit.by_shown.get(row.name, ()))
+    return is_call and any(row.name in (import_.alias or import_.names) for import_ in unit.by_shown.get(row.name, ()))
 
 
 def _is_same_body(unit: Unit, row: Row, line: int) -> bool:
     """Overloads are one scope, but each has its own variables."""
     named = unit.by_name.get(row.scope.rpartition(".")[2], ()) if row.scope and not row.end else ()
-    bodies = [one for one in named if one.qualified == row.scope and one.start_line <= row.line <= one.end_line]
-    return not bodies or any(one.start_line <= line <= one.end_line for one in bodies)
+    bodies = [
+        definition
+        for definition in named
+        if definition.qualified == row.scope and definition.start_line <= row.line <= definition.end_line
+    ]
+    return not bodies or any(definition.start_line <= line <= definition.end_line for definition in bodies)
 
 
 def _holds_members(unit: Unit, qualified: str) -> bool:
@@ -143,13 +153,15 @@ def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
     def find() -> Meaning:
         defining = sorted(index.files_defining(name))
-        helpers = [one for one in defining if "/helpers/" in one]
-        beside = [one for one in helpers if one.endswith(f"/{unit.facts.folder.rpartition('/views/')[2]}_helper.rb")]
+        helpers = [path for path in defining if "/helpers/" in path]
+        beside = [path for path in helpers if path.endswith(f"/{unit.facts.folder.rpartition('/views/')[2]}_helper.rb")]
         handed = re.compile(_HANDED_TO_VIEWS.format(re.escape(name)))
-        texts = ((one, index.lines(index.graph.files[one].file_id).whole_text()) for one in defining)
-        controllers = [one for one, text in texts if "/controllers/" in one and handed.search(text)]
+        texts = ((path, index.lines(index.graph.files[path].file_id).whole_text()) for path in defining)
+        controllers = [path for path, text in texts if "/controllers/" in path and handed.search(text)]
         units = map(index.unit, beside or helpers or controllers)
-        return [SymbolId(one.facts.path, each.qualified) for one in units for each in one.by_name[name]]
+        return [
+            SymbolId(other.facts.path, definition.qualified) for other in units for definition in other.by_name[name]
+        ]
 
     return index.memo.once(("helper", path, name), find)
 
@@ -191,13 +203,13 @@ class Offer(NamedTuple):
 def offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
     def read() -> Iterator[Offer]:
         terms = ([identifier_terms(word)[-1] for word in words] for words in _OFFERING_TERMS)
-        ids = {file_id for one in terms for file_id in index.facts.files_with(one)}
+        ids = {file_id for words in terms for file_id in index.facts.files_with(words)}
         for path, file in sorted(index.graph.files.items()):
             is_library = _TAG_LIBRARY in path
             text = index.lines(file.file_id).whole_text() if is_library or file.file_id in ids else ""
             for name, value in _read_offers(text, is_library=is_library):
                 symbols = resolve_dotted(index, index.unit(path), value, "")
-                yield from (Offer(name, path, one) for one in symbols if isinstance(one, SymbolId))
+                yield from (Offer(name, path, symbol) for symbol in symbols if isinstance(symbol, SymbolId))
 
     return index.memo.once(("offers to pages",), lambda: list(read()))
 
@@ -219,10 +231,12 @@ def _find_offered_to_pages(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
     def find() -> Meaning:
         family, files = language_family(unit.facts.language), index.graph.files
-        loaded = {target.path for one in unit.imports for target in index.outcome(unit.facts, one).targets}
-        offers = [one for one in offers_to_pages(index) if one.name == name]
-        offers = [one for one in offers if language_family(files[one.path].language) == family]
-        return list(dict.fromkeys(one.symbol for one in offers if _TAG_LIBRARY not in one.path or one.path in loaded))
+        loaded = {target.path for import_ in unit.imports for target in index.outcome(unit.facts, import_).targets}
+        offers = [offer for offer in offers_to_pages(index) if offer.name == name]
+        offers = [offer for offer in offers if language_family(files[offer.path].language) == family]
+        return list(
+            dict.fromkeys(offer.symbol for offer in offers if _TAG_LIBRARY not in offer.path or offer.path in loaded)
+        )
 
     return index.memo.once(("offered", unit.facts.path, name), find)
 
@@ -234,7 +248,9 @@ def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     files, kinds = index.graph.files, ("function", "class", "interface", "trait", "enum")
     outside = (path for path in sorted(index.files_defining(name)) if not files[path].packages)
     units = [index.unit(path) for path in outside if files[path].rules.imports.full_names]
-    defining = [one.facts.path for one in units if any(each.kind in kinds for each in one.by_name[name])]
+    defining = [
+        other.facts.path for other in units if any(definition.kind in kinds for definition in other.by_name[name])
+    ]
     return [SymbolId(path, name) for path in nearest_all(defining, unit.facts.folder)]
 
 
@@ -249,11 +265,15 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     if defined is None:
         files = (index.graph.files[path] for path in sorted(index.files_defining(last)))
         units = (index.unit(file.path) for file in files if file.rules.names.constants)
-        symbols = (SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name.get(last, ()))
-        by_name = group_by_key((one.qualified, one) for one in dict.fromkeys(symbols))
+        symbols = (
+            SymbolId(unit.facts.path, definition.qualified)
+            for unit in units
+            for definition in unit.by_name.get(last, ())
+        )
+        by_name = group_by_key((symbol.qualified, symbol) for symbol in dict.fromkeys(symbols))
         defined = index.memo.add(("constants", last), by_name)
     candidates = (*(f"{scope}.{name}" for scope in enclosing_names(within)), name)
-    return next((defined[one] for one in candidates if one in defined), [])
+    return next((defined[candidate] for candidate in candidates if candidate in defined), [])
 
 
 def _find_inherited_constant(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:
@@ -276,7 +296,9 @@ def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meani
     # A method of a type that another file defines, as in Go, needs a receiver; so does one of an object in a function.
     is_member = (owner is None or owner.is_function) and definition is not None and definition.kind == "method"
     if definition is None and owner is None:
-        return [one for type_ in find_declared_type(index, unit, scope) for one in find_member(index, type_, name)]
+        return [
+            symbol for type_ in find_declared_type(index, unit, scope) for symbol in find_member(index, type_, name)
+        ]
     is_closed = is_type and owner is not None and owner.kind != "module"
     if definition is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
         return []
@@ -289,8 +311,8 @@ def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[Sym
         return []
 
     def find() -> Sequence[SymbolId]:
-        symbols = (one for one in resolve_dotted(index, unit, scope, "") if isinstance(one, SymbolId))
-        return [one for one in symbols if is_type(index, one)]
+        symbols = (symbol for symbol in resolve_dotted(index, unit, scope, "") if isinstance(symbol, SymbolId))
+        return [symbol for symbol in symbols if is_type(index, symbol)]
 
     return index.memo.once(("declared", unit.facts.path, scope), find)
 
@@ -299,14 +321,14 @@ def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Me
     """What an import inside a function brings in, before the file's own definitions."""
     owner = unit.by_qualified.get(scope) if name in unit.by_qualified and name in unit.by_shown else None
     lines = range(owner.start_line, owner.end_line + 1) if owner is not None and owner.is_function else ()
-    inside = [one for one in unit.by_shown.get(name, ()) if one.line in lines]
+    inside = [import_ for import_ in unit.by_shown.get(name, ()) if import_.line in lines]
     return _read_sources(index, unit, inside, name)
 
 
 def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the top level of a file defines or imports."""
     imported = resolve_imported(index, unit, name)
-    if unit.facts.rules.names.imports_open and not any(isinstance(one, SymbolId) for one in imported):
+    if unit.facts.rules.names.imports_open and not any(isinstance(symbol, SymbolId) for symbol in imported):
         imported = _find_beside(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
     definition = unit.by_qualified.get(name)
@@ -339,11 +361,11 @@ def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         exported = [symbol for path in opened for symbol in resolve_export(index, path, name)]
         members = _find_in_opened_types(index, unit, name) if defining and not exported else []
         every = list(dict.fromkeys((*exported, *members, *_find_in_headers(index, unit, name, defining))))
-        types = [one for one in every if isinstance(one, SymbolId) and is_type(index, one)]
+        types = [symbol for symbol in every if isinstance(symbol, SymbolId) and is_type(index, symbol)]
         # which folders are one target of Swift is guessed, so that its types compete with those of other targets
         has_guessed_targets = unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
-        near = nearest_all([one.path for one in types], unit.facts.folder) if has_guessed_targets else ()
-        return [one for one in types if one.path in near] if near and len(types) == len(every) else every
+        near = nearest_all([symbol.path for symbol in types], unit.facts.folder) if has_guessed_targets else ()
+        return [symbol for symbol in types if symbol.path in near] if near and len(types) == len(every) else every
 
     return index.memo.once(("beside", unit.facts.path, name), find)
 
@@ -363,15 +385,17 @@ def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolI
         defining = index.files_defining(name)
         opened = (*sorted(near & defining), *_opened_files(index, unit, defining))
         units = map(index.unit, dict.fromkeys(find_imported_from(index, unit, name) or opened))
-        return [SymbolId(one.facts.path, two.qualified) for one in units for two in one.extensions(name)]
+        return [
+            SymbolId(other.facts.path, definition.qualified) for other in units for definition in other.extensions(name)
+        ]
 
     return index.memo.once(("extensions", unit.facts.path, name), find)
 
 
 def find_imported_from(index: CodeIndex, unit: Unit, name: str) -> list[str]:
     """The files that imports of a file take a name from."""
-    targets = (to for one in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, one).targets)
-    return [one.path for one in targets if name in one.names]
+    targets = (to for import_ in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, import_).targets)
+    return [target.path for target in targets if name in target.names]
 
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
@@ -379,28 +403,28 @@ def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     if not unit.facts.rules.names.libraries or unit.imports:
         return []
     others = index.resolver.of(unit.facts).visible(unit.facts)
-    units = (one for one in map(index.unit, others) if one.imports)
-    meanings = (_find_in_file(index, one, name) or _find_beside(index, one, name) for one in units)
+    units = (other for other in map(index.unit, others) if other.imports)
+    meanings = (_find_in_file(index, other, name) or _find_beside(index, other, name) for other in units)
     return next(filter(None, meanings), [])
 
 
 def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Iterator[str]:
     """Where wildcard imports lead; of a package only the files that define the name."""
-    for written in unit.imports:
-        if written.names == ("*",) or (unit.facts.rules.names.imports_open and not written.names):
-            outcome = index.outcome(unit.facts, written)
+    for import_ in unit.imports:
+        if import_.names == ("*",) or (unit.facts.rules.names.imports_open and not import_.names):
+            outcome = index.outcome(unit.facts, import_)
             is_type = unit.facts.rules.imports.paths  # `use Shape::*` of Rust: the file is not opened, its enum is
-            files = (one.path for one in outcome.targets if not (is_type and one.names not in ((), ("*",))))
+            files = (target.path for target in outcome.targets if not (is_type and target.names not in ((), ("*",))))
             yield from (path for path in files if not outcome.package or path in defining)
 
 
 def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[SymbolId | ModuleId]:
     """What `import static shop.Prices.*` brings in, `using static Shop.Prices`, `import shop.Prices.*` in Scala, or
     `use Shape::*` in Rust."""
-    for written in unit.imports if _names_types(unit) or unit.facts.rules.imports.paths else ():
-        for target in index.outcome(unit.facts, written).targets if written.names == ("*",) else ():
-            for owner in (one for one in target.names if one != "*"):
-                members = [*_inner_names(unit, written, owner), name]
+    for import_ in unit.imports if _names_types(unit) or unit.facts.rules.imports.paths else ():
+        for target in index.outcome(unit.facts, import_).targets if import_.names == ("*",) else ():
+            for owner in (inner for inner in target.names if inner != "*"):
+                members = [*_inner_names(unit, import_, owner), name]
                 yield from _resolve_inside(index, target.path, owner, members)
 
 
@@ -414,24 +438,26 @@ def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozense
         text = index.lines(file_id).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
     symbols = [
-        one
+        symbol
         for path in sorted(headers)
-        for one in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name)
+        for symbol in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name)
     ]
-    symbols = [one for declared in symbols for one in _find_body(index, declared)]
+    symbols = [symbol for declared in symbols for symbol in _find_body(index, declared)]
     if namespace:
-        return [one for one in symbols if is_inside(index, one, namespace)]
+        return [symbol for symbol in symbols if is_inside(index, symbol, namespace)]
     opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(symbols) > 1 else ()
-    return [one for one in symbols if any(is_inside(index, one, space) for space in opened)] or symbols
+    return [symbol for symbol in symbols if any(is_inside(index, symbol, space) for space in opened)] or symbols
 
 
 def _find_enumerators(unit: Unit, name: str) -> list[SymbolId]:
     """The members of an enumeration are names of the scope around it, unless it is an `enum class`."""
-    members = [one for one in unit.by_name.get(name, ()) if one.kind == "enum_member"]
-    owners = (unit.by_qualified.get(unit.without_namespace(one.qualified.rpartition(".")[0])) for one in members)
+    members = [definition for definition in unit.by_name.get(name, ()) if definition.kind == "enum_member"]
+    owners = (
+        unit.by_qualified.get(unit.without_namespace(definition.qualified.rpartition(".")[0])) for definition in members
+    )
     return [
-        SymbolId(unit.facts.path, unit.without_namespace(one.qualified))
-        for one, owner in zip(members, owners, strict=True)
+        SymbolId(unit.facts.path, unit.without_namespace(definition.qualified))
+        for definition, owner in zip(members, owners, strict=True)
         if owner is None or not re.match(r"enum (?:class|struct)\b", owner.signature)
     ]
 
@@ -447,10 +473,10 @@ def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
     if declaration is None or declaration.kind != "prototype":
         return [symbol]
     bodies = [
-        SymbolId(one.facts.path, one.without_namespace(body.qualified))
-        for one in map(index.unit, sorted(index.files_defining(declaration.name)))
-        for body in one.by_name.get(declaration.name, ())
-        if body.is_function and body.qualified == declaration.qualified and one.facts.rules.imports.headers
+        SymbolId(unit.facts.path, unit.without_namespace(body.qualified))
+        for unit in map(index.unit, sorted(index.files_defining(declaration.name)))
+        for body in unit.by_name.get(declaration.name, ())
+        if body.is_function and body.qualified == declaration.qualified and unit.facts.rules.imports.headers
     ]
     return bodies if len(set(bodies)) == 1 else [symbol]
 
@@ -472,7 +498,7 @@ def is_namespace(index: CodeIndex, unit: Unit, written: str) -> bool:
     files, path = index.graph.files, unit.facts.path
     return written in index.answers.once(
         ("namespaces", path),
-        lambda: {name for one in (path, *find_included(index, path)) for name in files[one].packages},
+        lambda: {name for source in (path, *find_included(index, path)) for name in files[source].packages},
     )
 
 
@@ -480,10 +506,18 @@ def _module_file(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
     """The file of a module that is only declared: `mod pool;`, or that has a namespace of TypeScript."""
     if not unit.facts.rules.names.inline_modules:
         spaces = unit.namespaces if unit.facts.rules.names.default_exports else ()
-        return [ModuleId((unit.facts.path,), name) for one in spaces if f".{one}".endswith(f".{name}.")]
-    lines = {one.start_line for one in unit.by_name.get(name, ()) if one.kind == "module" and one.qualified == name}
-    declared = [one for one in unit.by_shown.get(name, ()) if one.line in lines and not one.names] if lines else []
-    targets = [target for one in declared for target in index.outcome(unit.facts, one).targets]
+        return [ModuleId((unit.facts.path,), name) for space in spaces if f".{space}".endswith(f".{name}.")]
+    lines = {
+        definition.start_line
+        for definition in unit.by_name.get(name, ())
+        if definition.kind == "module" and definition.qualified == name
+    }
+    declared = (
+        [import_ for import_ in unit.by_shown.get(name, ()) if import_.line in lines and not import_.names]
+        if lines
+        else []
+    )
+    targets = [target for import_ in declared for target in index.outcome(unit.facts, import_).targets]
     return [ModuleId((target.path,), name) for target in targets if not target.names]
 
 
@@ -501,23 +535,23 @@ def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         return []
     path, crate = unit.facts.path, _crate_of(index, unit.facts.folder)
     macros = {
-        one.facts.path: SymbolId(one.facts.path, definition.qualified)
-        for one in map(index.unit, sorted(index.files_defining(name)))
-        for definition in one.by_name[name]
+        other.facts.path: SymbolId(other.facts.path, definition.qualified)
+        for other in map(index.unit, sorted(index.files_defining(name)))
+        for definition in other.by_name[name]
         if definition.kind == "macro"
         and (
-            _crate_of(index, one.facts.folder) == crate
-            or _has_attribute(index.lines(one.facts.file_id), definition.start_line, "macro_export")
+            _crate_of(index, other.facts.folder) == crate
+            or _has_attribute(index.lines(other.facts.file_id), definition.start_line, "macro_export")
         )
     }
     near = [path] if path in macros else nearest_all(list(macros), unit.facts.folder)
-    return [macros[one] for one in near] if len(near) <= _MOST_MACROS else []
+    return [macros[path] for path in near] if len(near) <= _MOST_MACROS else []
 
 
 def _crate_of(index: CodeIndex, folder: str) -> str:
     """The folder of the crate that a folder of Rust belongs to."""
-    manifests = ((one, f"{one}/Cargo.toml".lstrip("/")) for one in ancestors(folder))
-    return next((one for one, manifest in manifests if manifest in index.graph.files), "")
+    manifests = ((above, f"{above}/Cargo.toml".lstrip("/")) for above in ancestors(folder))
+    return next((above for above, manifest in manifests if manifest in index.graph.files), "")
 
 
 def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
@@ -530,18 +564,18 @@ def _has_attribute(lines: FileLines, line: int, name: str) -> bool:
 
 def find_import(unit: Unit, use: Reference, text: str) -> Import | None:
     """The import a use belongs to; `text` is its line."""
-    for written in unit.imports:
-        whole = not written.names and use.line == written.line and use.name in last_names((written.module,))
-        if (whole or use.name in written.names or written.alias == use.name) and written.line <= use.line:
-            if use.line == written.line or _IMPORTING.match(text):
-                return written
+    for import_ in unit.imports:
+        whole = not import_.names and use.line == import_.line and use.name in last_names((import_.module,))
+        if (whole or use.name in import_.names or import_.alias == use.name) and import_.line <= use.line:
+            if use.line == import_.line or _IMPORTING.match(text):
+                return import_
             # A line continues an import's list of names if no definition starts before it.
-            is_alone = text.strip(" \t,)};") in (use.name, written.alias) or (
+            is_alone = text.strip(" \t,)};") in (use.name, import_.alias) or (
                 _LISTED.fullmatch(text) is not None
-                and not any(written.line < one.start_line <= use.line for one in unit.definitions)
+                and not any(import_.line < definition.start_line <= use.line for definition in unit.definitions)
             )
-            if is_alone and use.line < written.line + 200:
-                return written
+            if is_alone and use.line < import_.line + 200:
+                return import_
     return None
 
 
@@ -551,23 +585,28 @@ def last_names(bases: Sequence[str]) -> set[str]:
 
 def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meaning:
     """What a name means in the import that renames it."""
-    giving = [one for one in unit.by_shown.get(name, ()) if one.alias and name in one.names]
-    on_line = [one for one in giving if one.line == line]
-    above = [one for one in giving if one.line < line <= one.line + _MOST_IMPORT_LINES]
+    giving = [import_ for import_ in unit.by_shown.get(name, ()) if import_.alias and name in import_.names]
+    on_line = [import_ for import_ in giving if import_.line == line]
+    above = [import_ for import_ in giving if import_.line < line <= import_.line + _MOST_IMPORT_LINES]
     if unit.facts.rules.names.default_exports:  # the module ends the statement
         lines = index.lines(unit.facts.file_id)
-        above = [one for one in above if not any(one.module in lines.get(at, "") for at in range(one.line, line))]
-    targets = [target for one in on_line or above[-1:] for target in index.outcome(unit.facts, one).targets]
+        above = [
+            import_
+            for import_ in above
+            if not any(import_.module in lines.get(at, "") for at in range(import_.line, line))
+        ]
+    targets = [target for import_ in on_line or above[-1:] for target in index.outcome(unit.facts, import_).targets]
     meanings = (
-        resolve_export(index, one.path, name) if one.names else [ModuleId((one.path,), name)] for one in targets
+        resolve_export(index, target.path, name) if target.names else [ModuleId((target.path,), name)]
+        for target in targets
     )
     return list(chain.from_iterable(meanings))
 
 
-def takes_module(index: CodeIndex, unit: Unit, written: Import) -> bool:
+def takes_module(index: CodeIndex, unit: Unit, import_: Import) -> bool:
     """Whether what an import names is a file: `from shop import cart`."""
-    targets = index.outcome(unit.facts, written).targets
-    return bool(targets and written.names) and not any(target.names for target in targets)
+    targets = index.outcome(unit.facts, import_).targets
+    return bool(targets and import_.names) and not any(target.names for target in targets)
 
 
 def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
@@ -577,7 +616,9 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
         def find() -> Meaning:
             targets = index.resolver.of(unit.facts).full_name(unit.facts, unit.imports, name)
-            return [one for target in targets for one in resolve_export(index, target.path, name.rpartition(".")[2])]
+            return [
+                symbol for target in targets for symbol in resolve_export(index, target.path, name.rpartition(".")[2])
+            ]
 
         return index.memo.once(("full", unit.facts.path, name), find)
     if "." in name and unit.facts.rules.names.constants and not index.files_defining(name.partition(".")[0]):
@@ -591,41 +632,43 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
 
 
 def _read_sources(index: CodeIndex, unit: Unit, imports: Sequence[Import], name: str) -> Meaning:
-    sources = [source for one in imports for brought, source in _sources_of(index, unit, one) if brought == name]
-    return [one for source in sources for one in (source() if callable(source) else (source,))]
+    sources = [
+        source for import_ in imports for brought, source in _sources_of(index, unit, import_) if brought == name
+    ]
+    return [symbol for source in sources for symbol in (source() if callable(source) else (source,))]
 
 
-def _sources_of(index: CodeIndex, unit: Unit, written: Import) -> Iterator[tuple[str, Source]]:
+def _sources_of(index: CodeIndex, unit: Unit, import_: Import) -> Iterator[tuple[str, Source]]:
     """The names that an import brings into a file, and where from."""
-    outcome = index.outcome(unit.facts, written)
+    outcome = index.outcome(unit.facts, import_)
     if outcome.status == "external" and unit.facts.rules.imports.paths:
-        written = longer_path(written, unit.imports) or written
-        outcome = index.outcome(unit.facts, written)
+        import_ = longer_path(import_, unit.imports) or import_
+        outcome = index.outcome(unit.facts, import_)
     if outcome.package:
-        (name,) = unit.facts.rules.imports.bound(replace(written, names=()))
-        yield name, ModuleId(tuple(target.path for target in outcome.targets), written.module)
+        (name,) = unit.facts.rules.imports.bound(replace(import_, names=()))
+        yield name, ModuleId(tuple(target.path for target in outcome.targets), import_.module)
         return
     for target in outcome.targets:
         if not target.names:
-            name = written.alias or _module_name(written, target.path)
-            yield name, partial(resolve_module, index, ModuleId((target.path,), written.module))
-            if not written.alias and not written.names and "." in name and unit.facts.rules.names.dotted_modules:
+            name = import_.alias or _module_name(import_, target.path)
+            yield name, partial(resolve_module, index, ModuleId((target.path,), import_.module))
+            if not import_.alias and not import_.names and "." in name and unit.facts.rules.names.dotted_modules:
                 first = name.partition(".")[0]  # `import a.b` binds a
-                top = index.outcome(unit.facts, Import(first, written.line)).targets
-                yield from ((first, ModuleId((one.path,), first)) for one in top if not one.names)
+                top = index.outcome(unit.facts, Import(first, import_.line)).targets
+                yield from ((first, ModuleId((package.path,), first)) for package in top if not package.names)
         for name in target.names:
-            inner = _inner_names(unit, written, name)
-            if inner or (written.names and name not in written.names):  # or of a crate that a file re-exports
-                for members in [[*inner, one] for one in written.names] or [inner]:
-                    yield written.alias or members[-1], partial(_resolve_inside, index, target.path, name, members)
+            inner = _inner_names(unit, import_, name)
+            if inner or (import_.names and name not in import_.names):  # or of a crate that a file re-exports
+                for members in [[*inner, member] for member in import_.names] or [inner]:
+                    yield import_.alias or members[-1], partial(_resolve_inside, index, target.path, name, members)
             else:
-                yield written.alias or name, partial(_resolve_taken, index, target.path, name, written.alias)
+                yield import_.alias or name, partial(_resolve_taken, index, target.path, name, import_.alias)
 
 
-def _module_name(written: Import, target: str) -> str:
+def _module_name(import_: Import, target: str) -> str:
     """`import a.b` binds a path to be written out; `from a import b` with a module b binds b."""
-    if not written.names:
-        return written.module.rpartition("::")[2] if "::" in written.module else written.module
+    if not import_.names:
+        return import_.module.rpartition("::")[2] if "::" in import_.module else import_.module
     stem = target.rpartition("/")[2].partition(".")[0]
     if stem in {"__init__", "mod", "index"}:
         stem = target.rpartition("/")[0].rpartition("/")[2]
@@ -639,7 +682,7 @@ def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meanin
         return symbols
     if name != "default" or not alias:
         return _descend(index, resolve_export(index, path, EXPORTED), [name]) if name != EXPORTED else []
-    named = (resolve_export(index, path, one) for one in (alias, path.rpartition("/")[2].partition(".")[0]))
+    named = (resolve_export(index, path, export) for export in (alias, path.rpartition("/")[2].partition(".")[0]))
     return next(filter(None, named), [ModuleId((path,), name)])
 
 
@@ -647,7 +690,7 @@ def resolve_module(index: CodeIndex, module: ModuleId) -> Meaning:
     """What a name for a whole file means: in CommonJS also what `module.exports` is set to."""
     has_defaults = index.graph.files[module.paths[0]].rules.names.default_exports
     exported = resolve_export(index, module.paths[0], EXPORTED) if has_defaults else ()
-    return [*(one for one in exported if one != module), module]
+    return [*(symbol for symbol in exported if symbol != module), module]
 
 
 def _names_types(unit: Unit) -> bool:
@@ -655,11 +698,11 @@ def _names_types(unit: Unit) -> bool:
     return unit.facts.rules.imports.binds_last or unit.facts.rules.imports.owned
 
 
-def _inner_names(unit: Unit, written: Import, name: str) -> list[str]:
+def _inner_names(unit: Unit, import_: Import, name: str) -> list[str]:
     """What an import names inside of a type, `prices`, `low` of `import shop.Cart.prices.low`, or of what a file of
     Rust re-exports: `cart`, `price` of `use shop::kit::cart::price`."""
     is_path = unit.facts.rules.imports.paths
-    parts = re.split(r"::|\.", written.module) if is_path or _names_types(unit) else []
+    parts = re.split(r"::|\.", import_.module) if is_path or _names_types(unit) else []
     return parts[parts.index(name) + 1 :] if name in parts else []
 
 
@@ -716,39 +759,39 @@ def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
 def _find_renamed(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What `export { cart as name }` or `module.exports = { name: cart }` offers."""
     rows = index.bindings(unit).inside(name, "") if unit.facts.rules.names.default_exports else ()
-    named = [one[1] for row in rows if (one := _NAMED_VALUE.fullmatch(row.text)) and one[1] != name]
+    named = [match[1] for row in rows if (match := _NAMED_VALUE.fullmatch(row.text)) and match[1] != name]
     return resolve_dotted(index, unit, named[-1], "") if named else []
 
 
 def _find_default(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What `export default cart` or `module.exports = cart` names."""
     named = (_NAMED_VALUE.fullmatch(text) for text in exported_values(index, unit.facts.path, name))
-    return next((meaning for one in named if one and (meaning := resolve_dotted(index, unit, one[1], ""))), [])
+    return next((meaning for match in named if match and (meaning := resolve_dotted(index, unit, match[1], ""))), [])
 
 
 def exported_values(index: CodeIndex, path: str, name: str) -> list[str]:
     """What a file of JavaScript exports by default or assigns to `module.exports`, as it is written."""
     bindings = index.bindings(index.unit(path))
-    return [row.text for one in _DEFAULTS[name] for row in bindings.of(one)]
+    return [row.text for export in _DEFAULTS[name] for row in bindings.of(export)]
 
 
 def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | ModuleId]:
     """Where else a file may get a name from."""
     sources: list[Place | ModuleId] = []
     unit = index.unit(path)
-    for written in unit.imports_for(name):
-        if written.names and written.alias not in ("", name):
+    for import_ in unit.imports_for(name):
+        if import_.names and import_.alias not in ("", name):
             continue  # it is known by its new name only
-        if unit.facts.rules.names.libraries and not written.reexport:
+        if unit.facts.rules.names.libraries and not import_.reexport:
             continue
-        outcome = index.outcome(unit.facts, written)
+        outcome = index.outcome(unit.facts, import_)
         for target in () if outcome.package else outcome.targets:  # a package is not re-exported
-            if not target.names and written.names != ("*",):
-                if _module_name(written, target.path) == name or written.alias == name:
-                    sources.append(ModuleId((target.path,), written.module))
+            if not target.names and import_.names != ("*",):
+                if _module_name(import_, target.path) == name or import_.alias == name:
+                    sources.append(ModuleId((target.path,), import_.module))
             elif target.path != path:
                 sources.append(
-                    Place(target.path, written.names[0] if written.alias == name and written.names else name)
+                    Place(target.path, import_.names[0] if import_.alias == name and import_.names else name)
                 )
     return sources
 
@@ -758,9 +801,11 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
-    members = next((members for one in lineage(index, owner) if (members := find_own_member(index, one, name))), [])
+    members = next(
+        (members for symbol in lineage(index, owner) if (members := find_own_member(index, symbol, name))), []
+    )
     if members and _is_part(index, whole_type(index, owner)):  # a type from outside has what our protocol asks of it
-        members = [one for one in members if not _is_requirement(index, one)]
+        members = [symbol for symbol in members if not _is_requirement(index, symbol)]
     return members or _find_accessed(index, owner, name) or _find_added(index, owner, name)
 
 
@@ -775,7 +820,7 @@ def _is_requirement(index: CodeIndex, member: SymbolId) -> bool:
 def has_accessors(unit: Unit) -> bool:
     """Whether fields of a file get methods when it is compiled, as from Lombok."""
     maker = unit.facts.rules.names.accessors
-    return bool(maker) and any(one.module.partition(".")[0] == maker for one in unit.imports)
+    return bool(maker) and any(import_.module.partition(".")[0] == maker for import_ in unit.imports)
 
 
 def _find_accessed(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
@@ -783,10 +828,14 @@ def _find_accessed(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Sym
     if not (accessor := _ACCESSOR.fullmatch(name)):
         return []
     fields = (accessor[1][0].lower() + accessor[1][1:], f"is{accessor[1]}")
-    places = ((one, index.unit(one.path)) for one in lineage(index, owner))
-    names = ((one, unit, f"{one.qualified}.{field}") for one, unit in places for field in fields)
+    places = ((symbol, index.unit(symbol.path)) for symbol in lineage(index, owner))
+    names = ((symbol, unit, f"{symbol.qualified}.{field}") for symbol, unit in places for field in fields)
     return next(
-        ([SymbolId(one.path, name)] for one, unit, name in names if name in unit.by_qualified and has_accessors(unit)),
+        (
+            [SymbolId(symbol.path, name)]
+            for symbol, unit, name in names
+            if name in unit.by_qualified and has_accessors(unit)
+        ),
         [],
     )
 
@@ -804,13 +853,15 @@ def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[Symbol
         return []
 
     def find() -> Sequence[SymbolId]:
-        names = {one.qualified for one in lineage(index, owner)}
+        names = {symbol.qualified for symbol in lineage(index, owner)}
         units = [index.unit(path) for path in sorted(index.files_defining(name))]
-        members = [SymbolId(unit.facts.path, one.qualified) for unit in units for one in unit.by_name[name]]
-        adding = ((index.definition(one.owner), one) for one in members)
+        members = [
+            SymbolId(unit.facts.path, definition.qualified) for unit in units for definition in unit.by_name[name]
+        ]
+        adding = ((index.definition(symbol.owner), symbol) for symbol in members)
         return [
-            one
-            for extension, one in adding
+            symbol
+            for extension, symbol in adding
             if extension and extension.kind == "extension" and names.intersection((extension.name, *extension.bases))
         ]
 
@@ -825,8 +876,10 @@ def find_members_of_containers(index: CodeIndex, unit: Unit, name: str) -> Seque
 
     def find() -> Sequence[SymbolId]:
         units = map(index.unit, sorted(index.files_defining(name)))
-        members = (SymbolId(one.facts.path, member.qualified) for one in units for member in one.by_name.get(name, ()))
-        return [one for one in members if _is_part(index, whole_type(index, one.owner))]
+        members = (
+            SymbolId(other.facts.path, member.qualified) for other in units for member in other.by_name.get(name, ())
+        )
+        return [symbol for symbol in members if _is_part(index, whole_type(index, symbol.owner))]
 
     return index.memo.once(("of containers", name), find)
 
@@ -839,13 +892,15 @@ def find_extension_methods(index: CodeIndex, unit: Unit, name: str) -> Sequence[
         defining, rules = index.files_defining(name), unit.facts.rules.names
         visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
         paths = {path for path in (*visible, *_opened_files(index, unit, defining)) if path in defining}
-        named = [(path, one) for path in sorted(paths) for one in index.unit(path).by_name.get(name, ())]
+        named = [(path, definition) for path in sorted(paths) for definition in index.unit(path).by_name.get(name, ())]
         near = nearest_all(sorted(paths), unit.facts.folder)
-        added = [(path, one) for path, one in named if rules.called_by_name(one)]
-        if len(added) < sum(one.kind == "method" for _, one in named):
+        added = [(path, definition) for path, definition in named if rules.called_by_name(definition)]
+        if len(added) < sum(definition.kind == "method" for _, definition in named):
             return []
         return [
-            SymbolId(path, index.unit(path).without_namespace(one.qualified)) for path, one in added if path in near
+            SymbolId(path, index.unit(path).without_namespace(definition.qualified))
+            for path, definition in added
+            if path in near
         ]
 
     is_open = unit.facts.rules.names.imports_open
@@ -901,22 +956,22 @@ def whole_type(index: CodeIndex, part: SymbolId) -> SymbolId:
     def find() -> Sequence[SymbolId]:
         unit, defining = index.unit(part.path), index.files_defining(name)
         alike = [SymbolId(path, part.qualified) for path in _of_language(index, defining, unit.facts.language)]
-        alike = [one for one in alike if is_type(index, one)]
+        alike = [symbol for symbol in alike if is_type(index, symbol)]
         if is_partial:
             spaces = set(unit.facts.packages)
-            return [one for one in alike if spaces.issuperset(index.graph.files[one.path].packages)][:1]
-        near = [SymbolId(part.path, f"{one}.{name}") for one in enclosing_names(part.owner.qualified)]
+            return [symbol for symbol in alike if spaces.issuperset(index.graph.files[symbol.path].packages)][:1]
+        near = [SymbolId(part.path, f"{scope}.{name}") for scope in enclosing_names(part.owner.qualified)]
         far: Meaning
         if not unit.facts.rules.imports.paths:
             seen = *_opened_files(index, unit, defining), *index.resolver.of(unit.facts).visible(unit.facts)
-            far = [one for path in dict.fromkeys(seen) for one in alike if one.path == path]
+            far = [symbol for path in dict.fromkeys(seen) for symbol in alike if symbol.path == path]
         elif part.owner.qualified:
             far = resolve_dotted(index, unit, part.qualified.replace(".", "::"), "")
         else:
             far = resolve_imported(index, unit, name) or _find_beside(index, unit, name)
-        every = [one for one in (*near, SymbolId(part.path, name), *far) if isinstance(one, SymbolId)]
-        whole = (one for one in every if is_type(index, one) and not _is_part(index, one))
-        return [*islice(chain(whole, (one for one in far if isinstance(one, SymbolId))), 1)]
+        every = [symbol for symbol in (*near, SymbolId(part.path, name), *far) if isinstance(symbol, SymbolId)]
+        whole = (symbol for symbol in every if is_type(index, symbol) and not _is_part(index, symbol))
+        return [*islice(chain(whole, (symbol for symbol in far if isinstance(symbol, SymbolId))), 1)]
 
     return next(iter(index.memo.once(("whole", part), find)), part)
 
@@ -937,7 +992,7 @@ def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequen
     if rules.constants or rules.structural:
         seen = sorted(defining) if rules.constants else index.resolver.of(unit.facts).visible(unit.facts)
         others = (SymbolId(path, qualified) for path in seen if path in defining)
-        return [one for one in others if index.definition(one)]
+        return [symbol for symbol in others if index.definition(symbol)]
     whole = whole_type(index, owner)
 
     def find() -> Sequence[SymbolId]:
@@ -945,9 +1000,9 @@ def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequen
         return [
             symbol
             for other in map(index.unit, _of_language(index, defining, unit.facts.language))
-            for one in other.by_name.get(last.rpartition(".")[2], ())
-            if f".{one.qualified}".endswith(last)
-            for symbol in [SymbolId(other.facts.path, other.without_namespace(one.qualified))]
+            for definition in other.by_name.get(last.rpartition(".")[2], ())
+            if f".{definition.qualified}".endswith(last)
+            for symbol in [SymbolId(other.facts.path, other.without_namespace(definition.qualified))]
             if whole_type(index, symbol.owner if inner else symbol) == whole
         ]
 
@@ -961,7 +1016,7 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
         return _find_in_protocol(index, symbol)
     above = (base for base in lineage(index, owner) if base.qualified != owner.qualified)
     found = [found for base in above for found in find_own_member(index, base, name)] if owner.qualified else []
-    return [*found, *(one for one in _find_satisfied(index, symbol) if one not in found)]
+    return [*found, *(method for method in _find_satisfied(index, symbol) if method not in found)]
 
 
 def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -971,11 +1026,13 @@ def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     if implementation is None or implementation.kind != "impl":
         use = Reference(name, 0, "use", symbol.owner.qualified)
         written = _BEHAVIOUR.findall(index.lines(unit.facts.file_id).whole_text()) if len(paths) > 1 else ()
-        modules = [_full_name(index, unit, one.split("."), use) for one in written]
-        callbacks = [SymbolId(path, f"{one}.{name}") for one in modules for path in _module_files(index, unit, one)]
-        return [one for one in callbacks if one != symbol and index.definition(one)]
+        modules = [_full_name(index, unit, module.split("."), use) for module in written]
+        callbacks = [
+            SymbolId(path, f"{module}.{name}") for module in modules for path in _module_files(index, unit, module)
+        ]
+        return [callback for callback in callbacks if callback != symbol and index.definition(callback)]
     meant = [SymbolId(path, symbol.qualified) for path in sorted(paths) if path != symbol.path]
-    return [one for one in meant if (found := index.definition(one.owner)) and found.kind == "protocol"]
+    return [function for function in meant if (found := index.definition(function.owner)) and found.kind == "protocol"]
 
 
 def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
@@ -988,8 +1045,8 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     interfaces = (
         SymbolId(path, interface)
         for path in _of_language(index, defining, facts.language)
-        for interface, one in index.unit(path).by_qualified.items()
-        if one.kind == "interface" and f"{interface}.{name}" in index.unit(path).by_qualified
+        for interface, definition in index.unit(path).by_qualified.items()
+        if definition.kind == "interface" and f"{interface}.{name}" in index.unit(path).by_qualified
     )
     return [
         SymbolId(interface.path, f"{interface.qualified}.{name}")
@@ -1035,7 +1092,7 @@ def find_bases(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
 
     def find() -> Sequence[SymbolId]:
         bases = (base for part in find_parts(index, owner) for base in _find_written_bases(index, part))
-        return list(dict.fromkeys(one for one in bases if one != owner))
+        return list(dict.fromkeys(symbol for symbol in bases if symbol != owner))
 
     return index.memo.once(("bases", owner), find)
 
@@ -1057,16 +1114,16 @@ def _find_written_bases(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]
     definition, unit = index.definition(owner), index.unit(owner.path)
     if definition is None:
         return
-    alike = (one for one in unit.by_name.get(definition.name, ()) if one.qualified == definition.qualified)
-    traits = [base for one in alike if one.kind in ("impl", "extension") for base in one.bases]  # a block for each
+    alike = (part for part in unit.by_name.get(definition.name, ()) if part.qualified == definition.qualified)
+    traits = [base for part in alike if part.kind in ("impl", "extension") for base in part.bases]  # a block for each
     written = list(dict.fromkeys((*definition.bases, *traits)))
     for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
-        written += [one.name for one in written_types(row.text) if one.name]
+        written += [embedded.name for embedded in written_types(row.text) if embedded.name]
     if unit.facts.rules.names.open_traits and any(base.endswith("Facade") for base in definition.bases):
         written += _FACING.findall(index.lines(unit.facts.file_id).whole_text())
     for base in written:
         meaning = resolve_dotted(index, unit, base, owner.owner.qualified)
-        yield from (one for one in meaning if isinstance(one, SymbolId))
+        yield from (symbol for symbol in meaning if isinstance(symbol, SymbolId))
 
 
 def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> Meaning:
@@ -1094,7 +1151,7 @@ def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str
 def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meaning:
     for part in parts:
         owners = merge_opened(index, meaning)
-        meaning = list(dict.fromkeys(symbol for one in owners for symbol in resolve_attribute(index, one, part)))
+        meaning = list(dict.fromkeys(symbol for owner in owners for symbol in resolve_attribute(index, owner, part)))
     return meaning
 
 
@@ -1103,11 +1160,11 @@ def merge_opened(index: CodeIndex, owners: Sequence[Item]) -> Sequence[Item]:
     if len(owners) <= _MOST_OPENING:
         return owners
     first: dict[object, Item] = {}
-    for one in owners:
-        key: object = one
-        if isinstance(one, SymbolId) and index.graph.files[one.path].rules.names.constants:
-            key = one.qualified
-        first.setdefault(key, one)
+    for owner in owners:
+        key: object = owner
+        if isinstance(owner, SymbolId) and index.graph.files[owner.path].rules.names.constants:
+            key = owner.qualified
+        first.setdefault(key, owner)
     return list(first.values())
 
 
@@ -1138,8 +1195,10 @@ def is_imported_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
     rules = unit.facts.rules
 
     def find() -> list[str]:
-        bringing = [one for one in unit.imports if name in rules.imports.bound(one)] if rules.names.outside else ()
-        return sorted({index.outcome(unit.facts, one).status for one in bringing})
+        bringing = (
+            [import_ for import_ in unit.imports if name in rules.imports.bound(import_)] if rules.names.outside else ()
+        )
+        return sorted({index.outcome(unit.facts, import_).status for import_ in bringing})
 
     is_outside = index.memo.once(("brought", unit.facts.path, name), find) == ["external"]
     return is_outside and name not in unit.by_qualified
@@ -1234,7 +1293,7 @@ def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str,
 def _function(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols | None:
     """A module from outside has none of ours; one of ours may have functions made by a macro."""
     functions = [SymbolId(path, f"{module}.{name}") for path in _module_files(index, unit, module)]
-    return tuple(one for one in functions if index.definition(one)) or (None if functions else ())
+    return tuple(symbol for symbol in functions if index.definition(symbol)) or (None if functions else ())
 
 
 def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
@@ -1244,12 +1303,17 @@ def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, aft
     if use.role != "call" and not (is_plug or before.endswith("&")) and not _is_command(before, after):
         return ()  # without brackets and arguments it is a variable
     imported = (*_imports_with(index, unit, "import"), *_imports_by_use(index, unit, "import"))
-    for module in (_module_around(unit, use.within), *(name for one in imported for name in _modules_of(unit, one))):
+    for module in (
+        _module_around(unit, use.within),
+        *(name for import_ in imported for name in _modules_of(unit, import_)),
+    ):
         functions = _function(index, unit, module, use.name) if module else None
         if functions:
             return functions
     # One of our modules may write the function into those that use it.
-    files = {path for one in _imports_with(index, unit, "use") for path in _module_files(index, unit, one.module)}
+    files = {
+        path for import_ in _imports_with(index, unit, "use") for path in _module_files(index, unit, import_.module)
+    }
     return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
 
 
@@ -1258,25 +1322,29 @@ def _imports_by_use(index: CodeIndex, unit: Unit, keyword: str) -> Sequence[Impo
 
     def find_inside(path: str, keyword: str) -> list[Import]:
         other = index.unit(path)
-        callables = [one for one in other.definitions if symbol_kind(one.kind).is_callable]
+        callables = [definition for definition in other.definitions if symbol_kind(definition.kind).is_callable]
         written = _imports_with(index, other, keyword)
-        return [one for one in written if any(each.start_line < one.line <= each.end_line for each in callables)]
+        return [
+            import_
+            for import_ in written
+            if any(definition.start_line < import_.line <= definition.end_line for definition in callables)
+        ]
 
     def find_files(used: Sequence[Import]) -> list[str]:
-        return [path for one in used for path in _module_files(index, unit, one.module)]
+        return [path for import_ in used for path in _module_files(index, unit, import_.module)]
 
     def find() -> list[Import]:
         used = reachable(
             find_files(_imports_with(index, unit, "use")), lambda path: find_files(find_inside(path, "use"))
         )
-        return [one for path in used for one in find_inside(path, keyword)]
+        return [import_ for path in used for import_ in find_inside(path, keyword)]
 
     return index.memo.once(("by use", unit.facts.path, keyword), find)
 
 
-def _modules_of(unit: Unit, written: Import) -> list[str]:
-    module = whole_module(unit.facts, written.module)
-    return [f"{module}.{name}" for name in written.names] or [module]
+def _modules_of(unit: Unit, import_: Import) -> list[str]:
+    module = whole_module(unit.facts, import_.module)
+    return [f"{module}.{name}" for name in import_.names] or [module]
 
 
 def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
@@ -1305,8 +1373,8 @@ def _full_name(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -
 
 
 def _module_around(unit: Unit, within: str) -> str:
-    around = ((one, unit.by_qualified.get(one)) for one in enclosing_names(within))
-    return next((one for one, definition in around if definition and definition.kind in _MODULES), "")
+    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(within))
+    return next((scope for scope, definition in around if definition and definition.kind in _MODULES), "")
 
 
 def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
@@ -1314,8 +1382,8 @@ def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
 
     def find() -> list[tuple[str, str]]:
         short: dict[str, str] = {}
-        for written in (*_imports_by_use(index, unit, "alias"), *_imports_with(index, unit, "alias")):
-            short.update({written.alias or one.rpartition(".")[2]: one for one in _modules_of(unit, written)})
+        for import_ in (*_imports_by_use(index, unit, "alias"), *_imports_with(index, unit, "alias")):
+            short.update({import_.alias or module.rpartition(".")[2]: module for module in _modules_of(unit, import_)})
         return list(short.items())
 
     return index.memo.once(("aliases", unit.facts.path), find)
@@ -1323,8 +1391,8 @@ def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
 
 def _imports_with(index: CodeIndex, unit: Unit, keyword: str) -> list[Import]:
     lines = index.lines(unit.facts.file_id)
-    keywords = ((written, _WORD.match(lines.get(written.line, ""))) for written in unit.imports)
-    return [written for written, word in keywords if word and word.group(1) == keyword]
+    keywords = ((import_, _WORD.match(lines.get(import_.line, ""))) for import_ in unit.imports)
+    return [import_ for import_, word in keywords if word and word.group(1) == keyword]
 
 
 def _module_files(index: CodeIndex, unit: Unit, module: str) -> list[str]:

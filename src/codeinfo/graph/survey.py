@@ -133,18 +133,18 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         defined = types.get((scope, name), [])
         if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) > 1:
             files = extending.get((scope, name), ())  # none where variables only are declared of it
-            defined = [one for one in defined if _is_imported(graph, index.by_id[one[0]].path, files)]
+            defined = [row for row in defined if _is_imported(graph, index.by_id[row[0]].path, files)]
         if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) == 1:
             file_id, definition = defined[0]
             owner = definition.qualified.rpartition(".")[0]
             outer = owner.rpartition(".")[2]
-            around = (one for _, one in types.get((scope, outer), ()) if one.qualified == owner)
-            is_inside = any(one.kind != "module" for one in around)
+            around = (other for _, other in types.get((scope, outer), ()) if other.qualified == owner)
+            is_inside = any(other.kind != "module" for other in around)
             if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
                 continue  # inside a type: by its plain name, something outside is meant
             if definition.kind in INTERFACES or (scope, name) not in implemented:
                 ranked.append((-count, index.by_id[file_id].path, definition))
-    ranked.sort(key=lambda one: (*one[:2], one[2].start_line))
+    ranked.sort(key=lambda row: (*row[:2], row[2].start_line))
     return tuple(symbol_info(path, definition) for _, path, definition in ranked[:limit])
 
 
@@ -201,7 +201,9 @@ def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
     packages, programs = _packages(index, graph), _programs(index)
     started = _starting_files(index, graph, programs, packages)
     home = {path: _nearest(packages, path) for path in graph.files}
-    found = {folder: [path for path in one.offered if _has_code(index, path)] for folder, one in packages.items()}
+    found = {
+        folder: [path for path in package.offered if _has_code(index, path)] for folder, package in packages.items()
+    }
     for path in started:
         found[home[path]] += [path] if path not in found[home[path]] else []
     sizes = Counter(home[path] for path, facts in graph.files.items() if is_source(facts))
@@ -255,7 +257,7 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
         package = found.setdefault(folder, _Package(set(), []))
         package.manifests.add(name)
         package.is_private |= name == "package.json" and json.loads(text).get("private") is True
-        package.offered += [one for one in named if one in graph.files and is_source(graph.files[one])]
+        package.offered += [path for path in named if path in graph.files and is_source(graph.files[path])]
     return found
 
 
@@ -276,8 +278,8 @@ def _starting_files(
     started = []
     compiled = {f.language for path in programs if not (f := index.graph.files[path]).rules.imports.timed}
     with_main = {f.language for path in programs if is_source(f := index.graph.files[path]) and f.rules.imports.headers}
-    covered = {language_family(graph.files[path].language) for one in packages.values() for path in one.offered}
-    web = {folder for folder, one in packages.items() if "package.json" in one.manifests}
+    covered = {language_family(graph.files[path].language) for package in packages.values() for path in package.offered}
+    web = {folder for folder, package in packages.items() if "package.json" in package.manifests}
     for path, facts in graph.files.items():
         edges, rules = graph.edges_from(path), facts.rules.imports
         is_web = facts.rules.names.default_exports

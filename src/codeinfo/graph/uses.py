@@ -577,9 +577,9 @@ def pack_code(
     for match in _QUOTED_NAME.finditer(text) if "`" in text else ():
         quoted.setdefault(text.count("\n", 0, match.start()), []).append(match[1] + match[2])
     text = _QUOTED_NAME.sub(" ; ", text) if quoted else text
-    loaded = {written.line for written in imports if not written.timing}
-    late = (written for written in imports if written.timing and written.line not in loaded)
-    timing = {f"{written.line}{written.timing[0]}": None for written in late}
+    loaded = {import_.line for import_ in imports if not import_.timing}
+    late = (import_ for import_ in imports if import_.timing and import_.line not in loaded)
+    timing = {f"{import_.line}{import_.timing[0]}": None for import_ in late}
     # A name written over two lines, as C++ operators are, must not look like a row of its own.
     rows = [" ".join(timing), "\t".join(" ".join(name.split()) for name in qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text

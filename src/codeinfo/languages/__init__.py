@@ -62,10 +62,15 @@ _WITHOUT_SYNTAX = (
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 _FAMILIES = (python, ecmascript, namespaces, c_family, modules)
-LANGUAGES: tuple[Language, ...] = (*(one for family in _FAMILIES for one in family.LANGUAGES), *_WITHOUT_SYNTAX)
+LANGUAGES: tuple[Language, ...] = (
+    *(language for family in _FAMILIES for language in family.LANGUAGES),
+    *_WITHOUT_SYNTAX,
+)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic
-GRAMMARS: Mapping[str, Syntax] = {one.name: one.syntax for one in LANGUAGES if one.syntax is not None}
+GRAMMARS: Mapping[str, Syntax] = {
+    language.name: language.syntax for language in LANGUAGES if language.syntax is not None
+}
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions.split()}
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames.split()}
 _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs.split()}

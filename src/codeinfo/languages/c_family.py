@@ -104,9 +104,9 @@ def is_exported(declared: model.Declared) -> bool:
 
 
 class CIncludes(Resolver):
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        system = written.module.startswith("<")
-        name = written.module.strip("<>")
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        system = import_.module.startswith("<")
+        name = import_.module.strip("<>")
         beside = join_path(source.folder, name)
         if not system and beside in self._tree:
             return self._first([beside], model.UNRESOLVED)
@@ -133,7 +133,9 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
     folders = {path.removesuffix(name): path for path in found}
     public = [path for folder, path in folders.items() if folder.rstrip("/").rpartition("/")[2] == "include"]
     top = min(folders, key=len)
-    return public[0] if len(public) == 1 else folders[top] if all(one.startswith(top) for one in folders) else None
+    return (
+        public[0] if len(public) == 1 else folders[top] if all(folder.startswith(top) for folder in folders) else None
+    )
 
 
 _C_SYNTAX = model.Syntax(grammar="c", members=(".", "->", "::"), exported=is_exported, hide=hide_macros)

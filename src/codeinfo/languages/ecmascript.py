@@ -108,15 +108,15 @@ class EcmascriptImports(Resolver):
     def _read_given(self, path: str) -> None:
         """The list counts in the package around it."""
         folder = path.rpartition("/")[0]
-        homes = (one for one in ancestors(folder) if f"{one}/package.json".lstrip("/") in self._tree.configs)
+        homes = (above for above in ancestors(folder) if f"{above}/package.json".lstrip("/") in self._tree.configs)
         home = next(homes, folder)
         for name, module, *members in _GIVEN.findall(self._tree.configs.get(path, "")):
             if target := join_path(folder, module):
                 self._give(home, name, target, "".join(members))
 
     def _give(self, home: str, name: str, path: str, member: str) -> None:
-        written = Import(f"/{path}", 0, (member,), "" if member == name else name)
-        self._given.setdefault(home, {})[name] = written
+        import_ = Import(f"/{path}", 0, (member,), "" if member == name else name)
+        self._given.setdefault(home, {})[name] = import_
 
     def given(self, source: model.FileFacts) -> Mapping[str, Import]:
         homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._given else ()
@@ -127,8 +127,8 @@ class EcmascriptImports(Resolver):
         homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._by_nuxt else ()
         return next((self._by_nuxt[home] for home in homes if home in self._by_nuxt), ())
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        module = written.module.partition("?")[0].partition("!")[0]
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        module = import_.module.partition("?")[0].partition("!")[0]
         folder = (self._prefix + source.folder).rstrip("/")
         key = (folder, module)
         if key not in self._memo:
@@ -137,7 +137,7 @@ class EcmascriptImports(Resolver):
             # The types of `cart.js` may be declared in `cart.d.ts` beside it.
             declared = re.sub(r"\.([cm]?)js\Z", r".d.\1ts", path) if source.language in ("typescript", "tsx") else path
             paths = (path, declared) if declared != path and declared in self._tree else (path,)
-            return model.Outcome(tuple(model.Target(one.removeprefix(self._prefix), written.names) for one in paths))
+            return model.Outcome(tuple(model.Target(path.removeprefix(self._prefix), import_.names) for path in paths))
         return model.UNRESOLVED if self._is_own(folder, module) and self._is_code(module) else model.EXTERNAL
 
     def _is_own(self, folder: str, module: str) -> bool:
@@ -159,7 +159,7 @@ class EcmascriptImports(Resolver):
             return self._file(join_path(folder, module))
         if module.startswith("/"):
             return self._file(module.lstrip("/"))
-        for config in dict.fromkeys(one for above in ancestors(folder) for one in self._aliases.get(above, ())):
+        for config in dict.fromkeys(alias for above in ancestors(folder) for alias in self._aliases.get(above, ())):
             if found := self._resolve_alias(config, module):
                 return found
         if module.partition("/")[0] == "$lib":  # of SvelteKit

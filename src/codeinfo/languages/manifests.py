@@ -108,7 +108,7 @@ def _pyproject(path: str, text: str) -> Iterator[Dependency]:
         for spec in filter(lambda spec: isinstance(spec, str), specs):
             start, condition, _ = spec.partition(";")
             quoted = [f"{quote}{start}{condition or quote}" for quote in ('"', "'")]
-            line = max(_line(text, one, after=key.start() if key else 0) for one in quoted)
+            line = max(_line(text, name, after=key.start() if key else 0) for name in quoted)
             yield from _requirement(spec, f"{path}:{line}", str(group))
     poetry = parsed.get("tool", {}).get("poetry", {})
     tables = {"": poetry.get("dependencies", {}), "dev": poetry.get("dev-dependencies", {})}
@@ -176,7 +176,9 @@ def read_cargo(text: str) -> Cargo:
     library, shared = parsed.get("lib", {}), parsed.get("workspace", {}).get("dependencies", {})
     declared = {**{name: value for _, _, name, value in _crates(parsed)}, **shared}
     renamed = {name: value.get("package", name) for name, value in declared.items() if isinstance(value, Mapping)}
-    programs, *others = ([str(one["path"]) for one in parsed.get(kind, ()) if "path" in one] for kind in _CARGO_ROOTS)
+    programs, *others = (
+        [str(entry["path"]) for entry in parsed.get(kind, ()) if "path" in entry] for kind in _CARGO_ROOTS
+    )
     return Cargo(
         name=(library.get("name") or parsed.get("package", {}).get("name", "")).replace("-", "_"),
         library=library.get("path", "src/lib.rs"),
@@ -246,12 +248,12 @@ def _gemfile(path: str, text: str) -> Iterator[Dependency]:
     """A gem in a group belongs to it: the first of the group's names that is not shipped."""
     spans = [(match.start("gems"), match.end("gems"), match["groups"]) for match in re.finditer(_GEM_GROUP, text)]
     lines = [(text.count("\n", 0, start), text.count("\n", 0, end), names) for start, end, names in spans]
-    for one in _by_expression(_GEM)(path, text):
-        line = int(one.source.rpartition(":")[2]) - 1
+    for gem in _by_expression(_GEM)(path, text):
+        line = int(gem.source.rpartition(":")[2]) - 1
         at = bisect_left(lines, (line, 0, ""))
         _, last, names = lines[at - 1] if at else (0, -1, "")
-        group = ", ".join(re.findall(r"\w+", names)) if line <= last else one.group
-        yield replace(one, group=group, version=one.version or f"{FROM_CATALOG}{GEMS}")
+        group = ", ".join(re.findall(r"\w+", names)) if line <= last else gem.group
+        yield replace(gem, group=group, version=gem.version or f"{FROM_CATALOG}{GEMS}")
 
 
 def _gemfile_lock(path: str, text: str) -> Iterator[Dependency]:
@@ -288,8 +290,8 @@ def _mix(path: str, text: str) -> Iterator[Dependency]:
     """Only the pairs in `deps` are dependencies."""
     start = re.search(r"\bdefp? deps\b", text)
     before, inside = (text[: start.start()], text[start.start() :].partition("\n  end")[0]) if start else ("", "")
-    for one in _by_expression(_MIX)(path, re.sub(r"[^\n]", "", before) + inside):
-        yield replace(one, group=re.sub(r"[^\w,]", "", one.group))
+    for dependency in _by_expression(_MIX)(path, re.sub(r"[^\n]", "", before) + inside):
+        yield replace(dependency, group=re.sub(r"[^\w,]", "", dependency.group))
 
 
 def _catalog(path: str, text: str) -> Iterator[Dependency]:

@@ -132,23 +132,23 @@ class Outcome(Struct, frozen=True):
     package: bool = False
 
 
-def split_names(written: Import, file: str, find_module: Callable[[str], str | None]) -> tuple[Target, ...]:
+def split_names(import_: Import, file: str, find_module: Callable[[str], str | None]) -> tuple[Target, ...]:
     """A name that is itself a module leads there, any other to the file it is imported from, if that is one."""
-    modules = [(name, find_module(name)) for name in written.names]
+    modules = [(name, find_module(name)) for name in import_.names]
     targets = tuple(Target(path) for _, path in modules if path)
     inside = tuple(name for name, path in modules if not path)
-    return (*targets, Target(file, inside)) if file and (inside or not written.names) else targets
+    return (*targets, Target(file, inside)) if file and (inside or not import_.names) else targets
 
 
 EXTERNAL = Outcome(status="external")
 UNRESOLVED = Outcome(status="unresolved")
 
 
-def last_name(written: Import) -> tuple[str, ...]:
+def last_name(import_: Import) -> tuple[str, ...]:
     """The names an import binds: those it lists, otherwise the last part of the module."""
-    if written.alias:
-        return (written.alias,)
-    return written.names or (re.split(r"[.\\:/]", written.module)[-1],)
+    if import_.alias:
+        return (import_.alias,)
+    return import_.names or (re.split(r"[.\\:/]", import_.module)[-1],)
 
 
 class ImportRules(Struct, frozen=True, kw_only=True):
@@ -576,7 +576,7 @@ class Resolver:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
-    def resolve(self, source: FileFacts, written: Import) -> Outcome:
+    def resolve(self, source: FileFacts, import_: Import) -> Outcome:
         return Outcome()
 
     def visible(self, source: FileFacts) -> tuple[str, ...]:

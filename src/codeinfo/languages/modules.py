@@ -26,10 +26,10 @@ _GO_MANIFEST = "go.mod"
 _GO_VERSION, _NOT_IN_GO_NAMES = re.compile(r"v\d+"), re.compile(r"^go[-.]|[-.]go$|\.v\d+$")
 
 
-def _go_bound(written: Import) -> tuple[str]:
+def _go_bound(import_: Import) -> tuple[str]:
     """The package's conventional name in the importing file: the last part of its path that is not a version."""
-    parts = [part for part in written.module.split("/") if not _GO_VERSION.fullmatch(part)]
-    return (written.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else written.module),)
+    parts = [part for part in import_.module.split("/") if not _GO_VERSION.fullmatch(part)]
+    return (import_.alias or _NOT_IN_GO_NAMES.sub("", parts[-1] if parts else import_.module),)
 
 
 def _nested_go_manifest(manifest: str, inside: str) -> str:
@@ -54,11 +54,11 @@ class GoImports(Resolver):
         ]
         self._modules.sort(key=lambda module: -len(module[0]))
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
         for module, root in self._modules:
-            if written.module != module and not written.module.startswith(module + "/"):
+            if import_.module != module and not import_.module.startswith(module + "/"):
                 continue
-            folder = "/".join(filter(None, (root, written.module[len(module) :].strip("/"))))
+            folder = "/".join(filter(None, (root, import_.module[len(module) :].strip("/"))))
             files = self._package(folder)
             return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.UNRESOLVED
         return model.EXTERNAL
@@ -156,10 +156,10 @@ def _rust_path(prefix: str, item: str) -> tuple[str, str]:
 def longer_path(written: Import, imports: Iterable[Import]) -> Import | None:
     """An import whose path starts with what another one binds, with the whole path: `use kit::cart; use cart::MOST`."""
     first, _, rest = written.module.partition("::")
-    for one in imports:
-        start = "::".join((one.module, *one.names))
-        bound = one.alias or start.rpartition("::")[2]
-        if bound == first and one is not written and start != first:
+    for import_ in imports:
+        start = "::".join((import_.module, *import_.names))
+        bound = import_.alias or start.rpartition("::")[2]
+        if bound == first and import_ is not written and start != first:
             return replace(written, module="::".join(filter(None, (start, rest))))
     return None
 
@@ -186,18 +186,18 @@ class RustImports(Resolver):
             if cargo.name and (library := f"{folder}/{cargo.library}".lstrip("/")) in self._tree:
                 self._crates[cargo.name] = library
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if _is_rust_file(written):  # what is not text is in no index
-            return self._first([join_path(source.folder, written.module)], model.EXTERNAL)
-        segments = [part.removeprefix("r#") for part in written.module.split("::") if part]
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        if _is_rust_file(import_):  # what is not text is in no index
+            return self._first([join_path(source.folder, import_.module)], model.EXTERNAL)
+        segments = [part.removeprefix("r#") for part in import_.module.split("::") if part]
         if not segments:
             return model.UNRESOLVED
-        inline = sum(first < written.line <= last for first, last in source.inline_modules)
+        inline = sum(first < import_.line <= last for first, last in source.inline_modules)
         starts, rest, is_own = self._starts(source, segments, inline)
         for start in starts:
             file, items = self._walk(start, rest)
             if len(items) < len(rest) or not rest or is_own:
-                return self._targets_of(file, items, written)
+                return self._targets_of(file, items, import_)
         return model.UNRESOLVED if is_own else model.EXTERNAL
 
     def _starts(self, source: model.FileFacts, segments: list[str], inline: int) -> tuple[list[str], list[str], bool]:
@@ -227,10 +227,10 @@ class RustImports(Resolver):
         is_own = first in source.exports  # an enum or a module written in the file: `use Shape::*`
         return [source.path] if is_own else [], segments, is_own
 
-    def _targets_of(self, file: str, items: list[str], written: Import) -> model.Outcome:
+    def _targets_of(self, file: str, items: list[str], import_: Import) -> model.Outcome:
         if items:
             return model.Outcome((model.Target(file, (items[0],)),))
-        return model.Outcome(model.split_names(written, file, partial(self._child, file)))
+        return model.Outcome(model.split_names(import_, file, partial(self._child, file)))
 
     def _walk(self, file: str, segments: list[str]) -> tuple[str, list[str]]:
         """As far as the path names modules with files of their own; the rest are items inside the last one."""
@@ -286,13 +286,13 @@ class RustImports(Resolver):
         return next((path for path in candidates if path in self._tree and path != file), None)
 
 
-def _is_rust_file(written: Import) -> bool:
+def _is_rust_file(import_: Import) -> bool:
     """Whether an import is a file that `include_str!("page.html")` or the like inserts."""
-    return "." in written.module
+    return "." in import_.module
 
 
-def _rust_bound(written: Import) -> tuple[str, ...]:
-    return () if _is_rust_file(written) else model.last_name(written)
+def _rust_bound(import_: Import) -> tuple[str, ...]:
+    return () if _is_rust_file(import_) else model.last_name(import_)
 
 
 RUST = model.Language(
@@ -350,13 +350,13 @@ class DartImports(Resolver):
         own = (facts for facts in self._tree.files.values() if facts.language == "dart")
         self._libraries = group_by_key((library, facts.path) for facts in own for library in self._libraries_of(facts))
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        path = self._path(self._prefix + source.folder, written.module)
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        path = self._path(self._prefix + source.folder, import_.module)
         if path is None or not f"{path}/".startswith(self._prefix):
             return model.EXTERNAL
         inside = path.removeprefix(self._prefix)
         if path in self._tree:
-            return model.Outcome((model.Target(inside, written.names),))
+            return model.Outcome((model.Target(inside, import_.names),))
         return model.EXTERNAL if _DART_BUILT.search(path) or self._tree.left_out(inside) else model.UNRESOLVED
 
     def _path(self, folder: str, uri: str) -> str | None:
@@ -370,13 +370,13 @@ class DartImports(Resolver):
 
     def _libraries_of(self, facts: model.FileFacts) -> list[str]:
         """What the parts of a library have in common: its file, or a name and a folder."""
-        named = (one if one.endswith(".dart") else f"{one} in {facts.folder}" for one in facts.packages)
-        return [facts.path, *(self._path(facts.folder, one) or "" for one in named)]
+        named = (package if package.endswith(".dart") else f"{package} in {facts.folder}" for package in facts.packages)
+        return [facts.path, *(self._path(facts.folder, path) or "" for path in named)]
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """The library and its other parts."""
         own = replace(source, path=self._prefix + source.path)
-        files = [path for one in self._libraries_of(own) for path in self._libraries.get(one, ())]
+        files = [path for library in self._libraries_of(own) for path in self._libraries.get(library, ())]
         return tuple(path.removeprefix(self._prefix) for path in dict.fromkeys(files) if path != own.path)
 
 
@@ -467,19 +467,19 @@ class RubyImports(Resolver):
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         return tuple(model.Target(path, self._tree.files[path].exports) for path in self.whole(source, name))
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if written.module[0].isupper() or written.module[0] == ":" or "#" in written.module:
-            classes = self._of_rails(source, written.module)
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        if import_.module[0].isupper() or import_.module[0] == ":" or "#" in import_.module:
+            classes = self._of_rails(source, import_.module)
             return model.Outcome(tuple(model.Target(path, self._tree.files[path].exports) for path in classes))
-        name = written.module.removesuffix(".rb") + ".rb"
-        if written.module.startswith("."):
+        name = import_.module.removesuffix(".rb") + ".rb"
+        if import_.module.startswith("."):
             return self._first([join_path(source.folder, name)], model.UNRESOLVED)
         above = ancestors(source.folder)
         near = [root for folder in above for root in (f"{folder}/lib".lstrip("/"), f"{folder}/test".lstrip("/"))]
         near += [folder for folder in above if folder.rpartition("/")[2] in ("lib", "test", "spec")]
         paths = (*(join_path(root, name) for root in (*near, *self._roots)), *self._tree.from_above(name))
         folder = _views_of(source.path)
-        views = self._views.get(written.module, self._views.get(f"{folder}/{written.module}", ()))
+        views = self._views.get(import_.module, self._views.get(f"{folder}/{import_.module}", ()))
         return self._first(paths, model.Outcome(tuple(map(model.Target, views))) if views else model.EXTERNAL)
 
     def shows(self, source: model.FileFacts) -> Iterable[str]:
@@ -500,7 +500,7 @@ class RubyImports(Resolver):
             depth = min((key.count("/") for key in keys), default=0)
             return tuple(path for key in sorted(keys) if key.count("/") == depth for path in self._constants[key])
         singular = (plain, plain.removesuffix("s"), plain.removesuffix("es"), re.sub(r"ies$", "y", plain))
-        return next(filter(None, (self.whole(source, one.replace("::", ".")) for one in singular)), ())
+        return next(filter(None, (self.whole(source, name.replace("::", ".")) for name in singular)), ())
 
 
 def _view_name(path: str) -> str:
@@ -526,8 +526,8 @@ def _ruby_key(path: str) -> str:
 
 
 class LuaImports(Resolver):
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        base = written.module.replace(".", "/")
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        base = import_.module.replace(".", "/")
         paths = self._tree.paths_ending_in(base + ".lua") or self._tree.paths_ending_in(base + "/init.lua")
         rooted = [path for path in paths if path.startswith(base) or f"lua/{base}" in path or f"src/{base}" in path]
         above = (f"{start}{end}" for start in self._tree.from_above(base) for end in (".lua", "/init.lua"))
@@ -546,20 +546,20 @@ class ZigImports(Resolver):
             for name, root in _ZIG_MODULE.findall(text) if file == "build.zig" else ():
                 self._modules[folder, name] = join_path(folder, root) or ""
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if not written.module.endswith((".zig", ".zon")):
-            added = (self._modules.get((folder, written.module)) for folder in ancestors(source.folder))
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        if not import_.module.endswith((".zig", ".zon")):
+            added = (self._modules.get((folder, import_.module)) for folder in ancestors(source.folder))
             return self._first(added, model.EXTERNAL)
-        return self._first([join_path(source.folder, written.module)], model.UNRESOLVED)
+        return self._first([join_path(source.folder, import_.module)], model.UNRESOLVED)
 
 
 class BashImports(Resolver):
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        fixed = _VARIABLE_PART.sub("", written.module)
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        fixed = _VARIABLE_PART.sub("", import_.module)
         if "$" in fixed or fixed.startswith(("/", "~")):
             return model.EXTERNAL
         named = self._tree.paths_ending_in(fixed)
-        missing = model.UNRESOLVED if fixed == written.module else model.EXTERNAL  # a variable may lead anywhere
+        missing = model.UNRESOLVED if fixed == import_.module else model.EXTERNAL  # a variable may lead anywhere
         return self._first((join_path(source.folder, fixed), *(named if len(named) == 1 else ())), missing)
 
 
@@ -653,17 +653,17 @@ BASH = model.Language(
 
 
 class HaskellImports(Resolver):
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        return self._of_modules(source, written, [written.module]) or model.EXTERNAL
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        return self._of_modules(source, import_, [import_.module]) or model.EXTERNAL
 
-    def _of_modules(self, source: model.FileFacts, written: Import, modules: list[str]) -> model.Outcome | None:
+    def _of_modules(self, source: model.FileFacts, import_: Import, modules: list[str]) -> model.Outcome | None:
         known = self._tree.by_package
         files = dict.fromkeys(
             path for module in modules for path in known.get((model.language_family(source.language), module), ())
         )
         if not files:
             return None
-        return model.Outcome(tuple(model.Target(path, written.names if len(files) == 1 else ()) for path in files))
+        return model.Outcome(tuple(model.Target(path, import_.names if len(files) == 1 else ()) for path in files))
 
 
 def whole_module(source: model.FileFacts, written: str) -> str:
@@ -684,13 +684,13 @@ class ElixirImports(HaskellImports):
     def shows(self, source: model.FileFacts) -> Iterable[str]:
         return self._templates.get(source.path, ())
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        written = replace(written, module=whole_module(source, written.module))
-        modules = [f"{written.module}.{name}" for name in written.names]  # `alias Shop.{Cart, Price}` names modules
-        if found := self._of_modules(source, written, modules or [written.module]):
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        import_ = replace(import_, module=whole_module(source, import_.module))
+        modules = [f"{import_.module}.{name}" for name in import_.names]  # `alias Shop.{Cart, Price}` names modules
+        if found := self._of_modules(source, import_, modules or [import_.module]):
             return found
         # Packages share their first name (Phoenix.PubSub is not one of Phoenix's modules), rarely a longer one.
-        around = written.module.rpartition(".")[0]
+        around = import_.module.rpartition(".")[0]
         is_own = "." in around and (model.language_family(source.language), around) in self._tree.by_package
         return model.UNRESOLVED if is_own else model.EXTERNAL
 

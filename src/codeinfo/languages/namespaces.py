@@ -33,9 +33,9 @@ class JvmImports(Resolver):
     separator = "."
     names_packages = False  # an import names a package, not a type
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        module = written.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
-        return self._find(source, module, written.names) or self._outcome_of_missing(source, written)
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        module = import_.module.replace("`", "")  # Scala and Kotlin quote a name that is a keyword
+        return self._find(source, module, import_.names) or self._outcome_of_missing(source, import_)
 
     def _find(self, source: model.FileFacts, module: str, names: tuple[str, ...]) -> model.Outcome | None:
         group = model.language_family(source.language)
@@ -74,9 +74,9 @@ class JvmImports(Resolver):
     def _type(self, group: str, package: str, name: str) -> tuple[model.Target, ...]:
         return tuple(model.Target(path, (name,)) for path in self._tree.definers.get((group, package, name), ()))
 
-    def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        package, _, last = written.module.rpartition(self.separator)
-        if written.names and last[:1].islower():
+    def _outcome_of_missing(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        package, _, last = import_.module.rpartition(self.separator)
+        if import_.names and last[:1].islower():
             return model.EXTERNAL  # imported from a package, which may well lie in another part of the project
         known = self._tree.by_package.get((model.language_family(source.language), package), ()) if package else ()
         # What a package has beyond the definitions in its files is inherited by its package object.
@@ -244,7 +244,7 @@ class CsharpImports(JvmImports):
             home = self._home(path)
             self._everywhere.setdefault(home, []).extend(found[1] or found[2] for found in _GLOBAL.finditer(text))
             referred = (join_path(home, found.replace("\\", "/")) for found in _REFERRED.findall(text))
-            self._needs.setdefault(home, set()).update(one.rpartition("/")[0] for one in referred if one)
+            self._needs.setdefault(home, set()).update(path.rpartition("/")[0] for path in referred if path)
 
     def _home(self, path: str) -> str:
         """The folder of the project a file belongs to; its own folder if it belongs to none."""
@@ -252,8 +252,8 @@ class CsharpImports(JvmImports):
         return next((above for above in ancestors(folder) if above in self._projects), folder)
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
-        around = (one for package in source.packages for one in enclosing_names(package))
-        everywhere = (one for folder in ancestors(source.folder) for one in self._everywhere.get(folder, ()))
+        around = (outer for package in source.packages for outer in enclosing_names(package))
+        everywhere = (name for folder in ancestors(source.folder) for name in self._everywhere.get(folder, ()))
         return tuple(dict.fromkeys((*around, *everywhere, *_IMPLICIT)))
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
@@ -268,11 +268,11 @@ class CsharpImports(JvmImports):
         nowhere = (path for path, facts in files if facts.language == "csharp" and not facts.packages)
         return group_by_key((self._home(path), path) for path in nowhere)
 
-    def _outcome_of_missing(self, source: model.FileFacts, written: Import) -> model.Outcome:
+    def _outcome_of_missing(self, source: model.FileFacts, import_: Import) -> model.Outcome:
         """Most imports name a namespace, which other projects may extend: only the missing type of an alias (`using
         Cart = Shop.Cart`) is known to be unresolved."""
-        platform = written.module.partition(".")[0] in ("System", "Microsoft", "Windows")
-        return super()._outcome_of_missing(source, written) if written.alias and not platform else model.EXTERNAL
+        platform = import_.module.partition(".")[0] in ("System", "Microsoft", "Windows")
+        return super()._outcome_of_missing(source, import_) if import_.alias and not platform else model.EXTERNAL
 
 
 _CSHARP_CONFIGS = ("*.csproj", "*GlobalUsings.cs", "Usings.cs", "*Imports.cs")
@@ -329,21 +329,21 @@ class PhpImports(JvmImports):
         self._prefixes = sorted(_psr4(tree), key=lambda pair: -len(pair[0]))
         self._pages = Pages(tree)
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if written.module.endswith(".twig"):
-            return model.Outcome(self._pages.find(source, written))
-        if targets := self._views(source, written.module):
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        if import_.module.endswith(".twig"):
+            return model.Outcome(self._pages.find(source, import_))
+        if targets := self._views(source, import_.module):
             return model.Outcome(targets)
-        if written.module.endswith((".php", ".inc")) or "/" in written.module:
-            near = (join_path(folder, written.module) for folder in ancestors(source.folder))
-            return self._first(near, model.EXTERNAL if "vendor" in written.module else model.UNRESOLVED)
-        if found := self._find(source, written.module, written.names):
+        if import_.module.endswith((".php", ".inc")) or "/" in import_.module:
+            near = (join_path(folder, import_.module) for folder in ancestors(source.folder))
+            return self._first(near, model.EXTERNAL if "vendor" in import_.module else model.UNRESOLVED)
+        if found := self._find(source, import_.module, import_.names):
             return found
-        names = written.names or ("",)
-        whole = [self.separator.join(filter(None, (written.module, name))) for name in names]
+        names = import_.names or ("",)
+        whole = [self.separator.join(filter(None, (import_.module, name))) for name in names]
         if targets := tuple(model.Target(path) for name in whole if (path := self._by_prefix(name))):
             return model.Outcome(targets)
-        if (model.language_family(source.language), written.module) in self._tree.by_package:
+        if (model.language_family(source.language), import_.module) in self._tree.by_package:
             return model.Outcome()  # a namespace, as the start of longer names
         own = any(name.startswith(prefix) for name in whole for prefix, _ in self._prefixes)
         return model.UNRESOLVED if own else model.EXTERNAL
@@ -351,9 +351,9 @@ class PhpImports(JvmImports):
     def full_name(self, source: model.FileFacts, imports: Iterable[Import], name: str) -> tuple[model.Target, ...]:
         first, *rest = name.split(".")
         bound = [
-            "\\".join((one.module, *(one.names if one.alias else one.names and (first,))))
-            for one in imports
-            if first in model.last_name(one)
+            "\\".join((import_.module, *(import_.names if import_.alias else import_.names and (first,))))
+            for import_ in imports
+            if first in model.last_name(import_)
         ]
         for start in bound or [*(f"{package}\\{first}" for package in source.packages), first]:
             targets = self.resolve(source, Import("\\".join((start, *rest)), 0)).targets
@@ -454,7 +454,9 @@ def _show_blade(text: str) -> str:
     """What follows `:name=` is code in components alone: elsewhere it is a script of the page. `$total()` calls a
     method of the component that the template belongs to."""
     text = _BLADE_METHOD.sub(" ", text)
-    tags = (one for tag in _BLADE_TAG.finditer(text) for one in _BLADE_ATTRIBUTE.finditer(text, *tag.span()))
+    tags = (
+        attribute for tag in _BLADE_TAG.finditer(text) for attribute in _BLADE_ATTRIBUTE.finditer(text, *tag.span())
+    )
     return show_code(text, (*_BLADE.finditer(text), *tags))
 
 
@@ -488,8 +490,8 @@ class SwiftImports(Resolver):
         own = (path for path, facts in tree.files.items() if facts.language == "swift")
         self._targets = group_by_key((self._target(path), path) for path in own)
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        files = self._targets.get(written.module.partition(".")[0])
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        files = self._targets.get(import_.module.partition(".")[0])
         return model.Outcome(tuple(map(model.Target, files)), package=True) if files else model.EXTERNAL
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:

@@ -40,10 +40,10 @@ def read_import(statement: str, line: int) -> Iterator[Import]:
             yield Import(module, line, (), alias)
 
 
-def bound_names(written: Import) -> tuple[str, ...]:
+def bound_names(import_: Import) -> tuple[str, ...]:
     """`import a.b` binds a."""
-    is_path = not written.alias and not written.names
-    return (written.module.partition(".")[0],) if is_path else model.last_name(written)
+    is_path = not import_.alias and not import_.names
+    return (import_.module.partition(".")[0],) if is_path else model.last_name(import_)
 
 
 def bases(rest: str, keywords: frozenset[str]) -> tuple[str, ...]:
@@ -63,17 +63,17 @@ class Pages:
             (path[folder.end() :], path) for path in tree.files for folder in _PAGE_FOLDER.finditer(path)
         )
 
-    def find(self, source: model.FileFacts, written: Import) -> tuple[model.Target, ...]:
+    def find(self, source: model.FileFacts, import_: Import) -> tuple[model.Target, ...]:
         """The pages that a path means, of several the nearest, or the library of tags that a page loads. A page may
         extend another one that has its own path."""
-        name = written.module
+        name = import_.module
         paths = self._by_name.get(name, [])
         if source.rules.is_template:
             beside = join_path(source.folder, name) if name.startswith(("./", "../")) else None
             tags = f"templatetags/{name.replace('.', '/')}.py"
             paths = [beside] if beside in self._tree.files else paths or list(self._tree.paths_ending_in(tags))
         others = [path for path in paths if path != source.path]
-        return tuple(model.Target(path, written.names) for path in nearest_all(others, source.folder))
+        return tuple(model.Target(path, import_.names) for path in nearest_all(others, source.folder))
 
 
 class PythonImports(Resolver):
@@ -87,22 +87,22 @@ class PythonImports(Resolver):
         self._named: dict[tuple[str, bool, str], tuple[model.Target, ...]] = {}
         self._pages = Pages(tree)
 
-    def resolve(self, source: model.FileFacts, written: Import) -> model.Outcome:
-        if pages := self._pages.find(source, written):
+    def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
+        if pages := self._pages.find(source, import_):
             return model.Outcome(pages)
-        if "/" in written.module:  # the path of something else
+        if "/" in import_.module:  # the path of something else
             return model.Outcome()
         if source.rules.is_template:
             return model.EXTERNAL
-        module = written.module.lstrip(".")
-        if level := len(written.module) - len(module):
+        module = import_.module.lstrip(".")
+        if level := len(import_.module) - len(module):
             folder = join_path(source.folder, "../" * (level - 1))
             base = None if folder is None else self._module(folder, module)
         else:
             base = self._find_absolute(source, module)
         if base is None:
             return model.UNRESOLVED if level or self._is_own(source, module.partition(".")[0]) else model.EXTERNAL
-        return self._targets_of(base, written)
+        return self._targets_of(base, import_)
 
     def quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         """`"shop.cart.Cart"`, `"shop.cart.Cart.add"`; `"shop.Cart"` is also a model of Django. A mere module may be the
@@ -126,11 +126,15 @@ class PythonImports(Resolver):
             ends = (f"{parts[0]}/models.py", f"{parts[0]}/models/__init__.py")
             models = [path for end in ends for path in self._tree.paths_ending_in(end)]
             found += [model.Target(path, (parts[1],)) for path in models if len(models) == 1]
-        defining = [one for one in found if set(one.names).intersection(self._tree.files[one.path].exports)]
+        defining = [target for target in found if set(target.names).intersection(self._tree.files[target.path].exports)]
         # A package may re-export a class.
-        passing = [one for one in found if "/__init__.py" in f"/{one.path}" and one.names and one.names[0][0].isupper()]
+        passing = [
+            target
+            for target in found
+            if "/__init__.py" in f"/{target.path}" and target.names and target.names[0][0].isupper()
+        ]
         # A test may replace what a module has imported.
-        replaced = [one for one in found if one.names and source.is_test]
+        replaced = [target for target in found if target.names and source.is_test]
         return tuple((defining or passing[-1:] or replaced)[:1])
 
     def _is_own(self, source: model.FileFacts, first: str) -> bool:
@@ -138,16 +142,16 @@ class PythonImports(Resolver):
         found = self._find_absolute(source, first)
         return found is not None and bool(found[0])
 
-    def _targets_of(self, base: tuple[str, str], written: Import) -> model.Outcome:
+    def _targets_of(self, base: tuple[str, str], import_: Import) -> model.Outcome:
         file, folder = base
 
         def find_module(name: str) -> str | None:
             inner = self._module(folder, name) if name != "*" and folder != "-" else None
             return inner[0] if inner else None
 
-        if targets := model.split_names(written, file, find_module):
+        if targets := model.split_names(import_, file, find_module):
             return model.Outcome(targets)
-        return model.UNRESOLVED if file or written.module.startswith(".") else model.EXTERNAL
+        return model.UNRESOLVED if file or import_.module.startswith(".") else model.EXTERNAL
 
     def _find_absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
         own = source.folder
@@ -175,7 +179,7 @@ class PythonImports(Resolver):
         """For a root that is itself a package, and so is imported by its name."""
         paths = self._tree.from_above(module.replace(".", "/")) if "" in self._packages else ()
         found = (self._module("", path.replace("/", ".")) for path in paths)
-        return next((one for one in found if one and one[0]), None)
+        return next((pair for pair in found if pair and pair[0]), None)
 
     def _search_path(self, own: str, first: str) -> Iterator[str]:
         if own != "-":

@@ -257,18 +257,18 @@ def _read_statement(word: str, rest: str, around: _Frame) -> tuple[_Frame, list[
         inner = names[0] if word == "controller" and names else "".join(chosen)
         return _Frame(module, inner or around.controller if word != "namespace" else ""), []
     if word in ("resources", "resource"):
-        actions = _option(rest, "only") or [one for one in _ACTIONS if one not in _option(rest, "except")]
+        actions = _option(rest, "only") or [action for action in _ACTIONS if action not in _option(rest, "except")]
         if word == "resource":
-            actions = [one for one in actions if one != "index"]
+            actions = [action for action in actions if action != "index"]
             names = [f"{name}s" for name in names]
         controllers = chosen[:1] or names
         inner = controllers[0] if controllers else ""
-        return _Frame(module, inner), [(_join(module, one), actions) for one in controllers]
+        return _Frame(module, inner), [(_join(module, controller), actions) for controller in controllers]
     if word not in _RAILS_VERBS:
         return around, []
     if target := _TARGET.search(rest):
         return around, [(_join(module, target[1]), [target[2]])]
-    actions = _option(rest, "action") or _option(rest, "to") or [one for one in names if "/" not in one]
+    actions = _option(rest, "action") or _option(rest, "to") or [name for name in names if "/" not in name]
     controller = "".join(chosen[:1]) or around.controller
     if not controller and (path := _PATH.fullmatch("".join(names[:1]))):
         controller, actions = path[1], [path[2]]
