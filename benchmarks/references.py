@@ -192,7 +192,7 @@ def compare(index: CodeIndex, truth: Truth, spoken: str) -> Figures:
         if path not in index.graph.files or language_family(index.graph.files[path].language) != spoken:
             continue
         unit = index.unit(path)
-        lines = index.lines(unit.facts.file_id)
+        lines = index.lines(unit.path)
         syntax = get_language(unit.facts.language).syntax
         skipped = syntax.keywords if syntax else frozenset()
         resolved, possible = _found(index, path)
@@ -238,7 +238,7 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
     assert unit is not None
     symbols_at: dict[Place, set[SymbolId]] = defaultdict(set)
     possible: dict[Place, SymbolId] = {}
-    for use in all_references(index.uses(unit.facts.file_id)):
+    for use in all_references(index.uses(unit.path)):
         place = Place(path, use.line, use.name)
         resolution = resolve(index, unit, use)
         symbols_at[place].update(
@@ -248,7 +248,7 @@ def _found(index: CodeIndex, path: str) -> tuple[dict[Place, set[SymbolId]], dic
             defining = [index.unit(other_unit) for other_unit in index.files_defining(use.name)]
             having = {
                 _variant(
-                    SymbolId(other_unit.facts.path, other_unit.without_namespace(d.qualified)),
+                    SymbolId(other_unit.path, other_unit.without_namespace(d.qualified)),
                     language_family(unit.facts.language),
                 )
                 for other_unit in defining

@@ -297,7 +297,7 @@ def _next_index(before: CodeIndex | None, facts: CodeFacts, store: SqliteStore, 
 
 def _find_deprecation(index: CodeIndex, symbol: SymbolId) -> str:
     """That a definition or what it belongs to is deprecated, with what is said about it."""
-    lines = index.lines(index.graph.files[symbol.path].file_id)
+    lines = index.lines(symbol.path)
     while symbol.qualified:
         definition = index.definition(symbol)
         if definition is not None and (advice := deprecation(lines, definition.start_line, definition.end_line)):

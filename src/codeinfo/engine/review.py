@@ -453,7 +453,7 @@ class Change:
             (definition,) = defined
             with self._open_index() as index:
                 file = index.graph.files.get(definition.path)
-                is_hook = file is not None and is_registered(index, file.file_id, definition.start_line)
+                is_hook = file is not None and is_registered(index, file.path, definition.start_line)
             if not is_hook:
                 message = f"{definition.qualified} is no longer called anywhere; {path} was the last caller"
                 findings.append(Finding("unused", f"{definition.path}:{definition.start_line}", message))

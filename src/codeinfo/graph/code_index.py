@@ -38,8 +38,10 @@ from codeinfo.languages.model import (
     MOST_ABOVE,
     FileFacts,
     ImportRules,
+    Language,
     Outcome,
     Resolver,
+    Target,
     Tree,
     ancestors,
     get_language,
@@ -202,9 +204,8 @@ class ImportResolver:
         resolver = self.of(source)
         modules = [f"{import_.module}.{name}" for import_ in imports for name in import_.names]
         modules += [import_.module for import_ in imports if not import_.names]
-        aliases = {name.rpartition(".")[2]: name for name in modules} | {
-            import_.alias: import_.module for import_ in imports
-        }
+        aliases = {name.rpartition(".")[2]: name for name in modules}
+        aliases |= {import_.alias: import_.module for import_ in imports}
         around = [name for row in _ROUTES.findall(unpack(packed)[0]) for name in _MODULE.findall(row)]
         scopes = [f"{name}." for name in (*around, *map(".".join, permutations(around, 2)))]
         return [
@@ -410,78 +411,59 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
     """A manifest as the root would have it if it were its own module, for a root inside a module."""
     if rules.nested_manifest is None:
         return ""
-    nested = (
-        rules.nested_manifest(_config(folder, rules.manifest), root.relative_to(folder).as_posix())
-        for folder in _folders_above(root)
+    folders = (
+        (_config(folder, rules.manifest), root.relative_to(folder).as_posix()) for folder in _folders_above(root)
     )
+    nested = (rules.nested_manifest(manifest, inside) for manifest, inside in folders)
     return next(filter(None, nested), "")
 
 
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     """What the graph needs to know about a file."""
     rules, imports = get_language(file.language).names, get_language(file.language).imports
-    packages = [definition.qualified.replace("`", "") for definition in outline if rules.package(definition)]
+    packages = [package.qualified.replace("`", "") for package in outline if rules.package(package)]
     inside = {f"{package}." for package in packages}
-    offered = [
-        definition for definition in outline if definition.kind not in _NO_EXPORTS and not rules.package(definition)
-    ]
-    extended = [definition for definition in outline if definition.kind == "extension"]
-    holding = (definition for definition in (*offered, *extended) if definition.kind not in _EXTENDING)
-    spans = group_by_key(
-        (f"{definition.qualified}.", range(definition.start_line, definition.end_line + 1)) for definition in holding
-    )
-    top = [
-        definition
-        for definition in offered
-        if _is_top_level(definition, inside, spans) and not rules.called_by_name(definition)
-    ]
-    hidden = {definition.name for definition in top if not definition.exported} if rules.private_to_file else set()
-    hidden -= {definition.name for definition in top if definition.exported}
-    opened = {definition.qualified for definition in offered} | {""}
-    added = [
-        definition
-        for definition in offered
-        if definition.exported and any(_is_directly_in(definition, extension) for extension in extended)
-    ]
+    offered = [symbol for symbol in outline if symbol.kind not in _NO_EXPORTS and not rules.package(symbol)]
+    extensions = [symbol for symbol in outline if symbol.kind == "extension"]
+    holding = (symbol for symbol in (*offered, *extensions) if symbol.kind not in _EXTENDING)
+    spans = group_by_key((f"{symbol.qualified}.", range(symbol.start_line, symbol.end_line + 1)) for symbol in holding)
+    top = [symbol for symbol in offered if _is_top_level(symbol, inside, spans) and not rules.called_by_name(symbol)]
+    exported = {symbol.name for symbol in top if symbol.exported}
+    hidden = {symbol.name for symbol in top} - exported if rules.private_to_file else set()
+    opened = {symbol.qualified for symbol in offered} | {""}
+    if extensions:
+        public = (symbol for symbol in offered if symbol.exported)
+        adding = [symbol for symbol in public if any(_is_directly_in(symbol, extension) for extension in extensions)]
+    else:
+        adding = offered if rules.constants else []
     by_path = [  # `class Shop::Cart` opens no module around it; nor does an extension
-        definition.qualified
-        for definition in (added if extended else offered if rules.constants else ())
-        if (definition.is_type and definition.qualified.rpartition(".")[0] not in opened)
-        or (definition.kind in _EXTENDING and len(split_identifier(definition.name)) > 1)
+        symbol.qualified
+        for symbol in adding
+        if (symbol.is_type and symbol.qualified.rpartition(".")[0] not in opened)
+        or (symbol.kind in _EXTENDING and len(split_identifier(symbol.name)) > 1)
     ]
     # `Add` is a member of many types, `AddBasketServices` of one.
-    called = [
-        definition.name
-        for definition in offered
-        if rules.called_by_name(definition) and len(split_identifier(definition.name)) > 1
-    ]
-    extending = [
-        definition.name
-        for definition in (offered if rules.open_types and rules.extensions else top)
-        if definition.kind in _EXTENDING
-    ]
-    inline = [
-        (definition.start_line, definition.end_line)
-        for definition in outline
-        if definition.kind == "module" and definition.end_line > definition.start_line
-    ]
+    called = [symbol.name for symbol in offered if rules.called_by_name(symbol)]
+    called = [name for name in called if len(split_identifier(name)) > 1]
+    anywhere = offered if rules.open_types and rules.extensions else top
+    extending = [symbol.name for symbol in anywhere if symbol.kind in _EXTENDING]
+    modules = (symbol for symbol in outline if symbol.kind == "module" and symbol.end_line > symbol.start_line)
     # A class or an enum is a value as well, and so is a constant with the name of a type.
-    values = {definition.name for definition in top if definition.kind not in ("interface", "type")}
-    types = dict.fromkeys(definition.name for definition in top if definition.name not in values)
+    values = {symbol.name for symbol in top if symbol.kind not in ("interface", "type")}
+    top_names = [symbol.name for symbol in top]
+    names = [name for name in top_names if name not in hidden]
     return FileFacts(
         file_id=file.file_id,
         path=file.path,
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(
-            dict.fromkeys(
-                [*(definition.name for definition in top if definition.name not in hidden), *by_path, *called]
-            )
-        ),
-        inline_modules=tuple(inline) if rules.inline_modules else (),
+        exports=tuple(dict.fromkeys((*names, *by_path, *called))),
+        inline_modules=tuple((module.start_line, module.end_line) for module in modules)
+        if rules.inline_modules
+        else (),
         hidden=tuple(sorted(hidden)),
-        types=tuple(types) if imports.types_elided else (),
+        types=tuple(dict.fromkeys(name for name in top_names if name not in values)) if imports.types_elided else (),
         members=tuple(sorted({*extending, *called})) if imports.owned else (),
     )
 
@@ -498,9 +480,8 @@ def _is_top_level(definition: Definition, inside: set[str], own_types: Mapping[s
     prefix = definition.qualified.removesuffix(definition.name)
     if not prefix or prefix in inside:
         return True
-    return definition.kind in _EXTENDING and not any(
-        definition.start_line in lines for lines in own_types.get(prefix, ())
-    )
+    spans = own_types.get(prefix, ())
+    return definition.kind in _EXTENDING and not any(definition.start_line in lines for lines in spans)
 
 
 def _stale_paths(last: Graph | None, files: Mapping[str, FileFacts], changed: Sequence[CodeFile]) -> set[str]:
@@ -622,6 +603,14 @@ class CodeIndex:
         cached: Outcome | None = self.memo.get(key)
         return cached if cached is not None else self.memo.add(key, self.resolver.of(source).resolve(source, import_))
 
+    def targets(self, unit: Unit, *imports: Import) -> list[Target]:
+        """Where imports of a file lead."""
+        return [target for import_ in imports for target in self.outcome(unit.facts, import_).targets]
+
+    def visible(self, unit: Unit) -> tuple[str, ...]:
+        """The files whose names a file uses without an import."""
+        return self.resolver.of(unit.facts).visible(unit.facts)
+
     def files_defining(self, name: str) -> frozenset[str]:
         """Paths of the files that define this name."""
         cached: frozenset[str] | None = self.memo.get(("defining", name))
@@ -639,6 +628,11 @@ class CodeIndex:
 
         return self._files.units.once(file.file_id, read)
 
+    def definitions_of(self, name: str) -> Iterator[tuple[Unit, Definition]]:
+        """The definitions of a name, each with its file, in the order of paths."""
+        for unit in map(self.unit, sorted(self.files_defining(name))):
+            yield from ((unit, definition) for definition in unit.named(name))
+
     def definition(self, symbol: SymbolId) -> Definition | None:
         return self.unit(symbol.path).by_qualified.get(symbol.qualified)
 
@@ -646,7 +640,7 @@ class CodeIndex:
         """The tests of a file, and itself if functions in it are marked as tests."""
         facts = self.graph.files[path]
         may_be_marked = may_have_inline_tests(facts.language) and not facts.is_test
-        is_marked = may_be_marked and INLINE_TEST.search(self.lines(facts.file_id).whole_text())
+        is_marked = may_be_marked and INLINE_TEST.search(self.lines(facts.path).whole_text())
         named = (*([path] if is_marked else []), *self.graph.tests_of(path, importing))
         return tuple(dict.fromkeys((*named, *self._tests_requesting(path))))
 
@@ -664,9 +658,8 @@ class CodeIndex:
         above = [
             row for table in tables for rows in self._tables_naming(table).values() for row in rows if row.is_start
         ]
-        inside = (
-            served._replace(path=(*start.path, *served.path)) for start in starts for served in own if served != start
-        )
+        pairs = ((start, served) for start in starts for served in own if served != start)
+        inside = (served._replace(path=(*start.path, *served.path)) for start, served in pairs)
         offered = {(served.path, served.is_start) for served in (*rows, *inside) if any(served.path)}
         # What may stand in a URL before a path: what includes it, or what folders and files on the way are called.
         before = {name for served in (*starts, *above) for name in served.path} | _ALWAYS_BEFORE
@@ -681,7 +674,7 @@ class CodeIndex:
 
     def _served(self, path: str) -> Sequence[Served]:
         def find() -> list[Served]:
-            text = self.lines(self.graph.files[path].file_id).whole_text()
+            text = self.lines(path).whole_text()
             return [*served_paths(text, path), *served_by_rails(path)]
 
         return self.memo.once(("served", path), find)
@@ -692,14 +685,10 @@ class CodeIndex:
         users = (edge for edge in self.graph.users(path) if _TABLE.search(edge.source))
         for edge in islice(users, _MOST_TABLES):
             if served := self._served(edge.source):
-                source, imports = self.graph.files[edge.source], self.unit(edge.source).imports
-                taken = [
-                    import_
-                    for import_ in imports
-                    if any(to.path == path for to in self.outcome(source, import_).targets)
-                ]
+                unit = self.unit(edge.source)
+                taken = [import_ for import_ in unit.imports if path in {to.path for to in self.targets(unit, import_)}]
                 names = {name.rpartition(".")[2] for name in edge.names}.union(import_.module for import_ in taken)
-                names.update(name for import_ in taken for name in source.rules.imports.bound(import_))
+                names.update(name for import_ in taken for name in unit.rules.imports.bound(import_))
                 named = re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, sorted(names)))})(?!\w)")
                 rows = [row for row in served if names and named.search(row.around)]
                 tables |= {edge.source: rows} if rows else {}
@@ -707,7 +696,7 @@ class CodeIndex:
 
     def _requests(self, test: str, offered: Collection[tuple[RoutePath, bool]], before: set[str]) -> bool:
         def find() -> list[RoutePath]:
-            text = self.lines(self.graph.files[test].file_id).whole_text()
+            text = self.lines(test).whole_text()
             return list({*requested_paths(text), *(requested_of_rails(text) if test.endswith(".rb") else ())})
 
         requested = self.memo.once(("requested", test), find)
@@ -720,14 +709,18 @@ class CodeIndex:
         if not may_have_inline_tests(facts.language) or not qualified:
             return False
         definition = self.definition(SymbolId(path, qualified))
-        return is_marked_test(self.lines(facts.file_id), qualified, definition.start_line if definition else 0)
+        return is_marked_test(self.lines(facts.path), qualified, definition.start_line if definition else 0)
 
-    def lines(self, file_id: int) -> FileLines:
+    def rules(self, path: str) -> Language:
+        return self.graph.files[path].rules
+
+    def lines(self, path: str) -> FileLines:
+        file_id = self.graph.files[path].file_id
         return self._files.lines.once(file_id, lambda: self.facts.lines(file_id))
 
-    def uses(self, file_id: int) -> str:
+    def uses(self, path: str) -> str:
         """The unpacked references of a file."""
-        return self._read_uses(file_id)[0]
+        return self._read_uses(self.graph.files[path].file_id)[0]
 
     def bindings(self, unit: Unit) -> Bindings:
         """What the names of a file are bound to."""
@@ -744,9 +737,9 @@ class CodeIndex:
         uses, bound = unpack(packed)
         return self._files.uses.add(file_id, (uses, Bindings(bound, uses.partition("\n")[0])))
 
-    def read_uses(self, file_ids: Sequence[int]) -> None:
+    def read_uses(self, files: Iterable[FileFacts]) -> None:
         """Read the uses of many files at once, which is faster than one by one."""
-        missing = [file_id for file_id in file_ids if self._files.uses.get(file_id) is None]
+        missing = [file.file_id for file in files if self._files.uses.get(file.file_id) is None]
         for file_id, packed in self.facts.references(missing):
             self._add_uses(file_id, packed)
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.languages import FOR_TESTS, is_shipped_folder, is_test_helper, is_test_name
-from codeinfo.languages.model import FileFacts, ancestors, language_family
+from codeinfo.languages.model import FileFacts, Language, ancestors, enclosing_names, language_family
 from codeinfo.model import Definition, Import, decode_stored
 
 _TEST_MARK = re.compile(r"^tests?_|_?(?:tests?|specs?|it)$")
@@ -85,12 +85,41 @@ class ModuleId(NamedTuple):
     written: str = ""
 
 
+def symbols_of(meaning: Iterable[object]) -> list[SymbolId]:
+    """The definitions among what something means, without modules and containers."""
+    return [symbol for symbol in meaning if isinstance(symbol, SymbolId)]
+
+
 class Unit(Struct, frozen=True, dict=True):
     """A file with its definitions and imports, indexed by name."""
 
     facts: FileFacts
     definitions: tuple[Definition, ...]
     imports: tuple[Import, ...]
+
+    @property
+    def path(self) -> str:
+        return self.facts.path
+
+    @property
+    def folder(self) -> str:
+        return self.facts.folder
+
+    @cached_property
+    def rules(self) -> Language:
+        return self.facts.rules
+
+    def symbol(self, definition: Definition) -> SymbolId:
+        return SymbolId(self.path, self.without_namespace(definition.qualified))
+
+    def type_around(self, within: str) -> SymbolId | None:
+        """The innermost type around a place."""
+        around = ((scope, self.by_qualified.get(scope)) for scope in enclosing_names(within))
+        types = (scope for scope, definition in around if definition is not None and definition.is_type)
+        return next((SymbolId(self.path, scope) for scope in types), None)
+
+    def named(self, name: str) -> Sequence[Definition]:
+        return self.by_name.get(name, ())
 
     @cached_property
     def by_qualified(self) -> dict[str, Definition]:
@@ -141,16 +170,13 @@ class Unit(Struct, frozen=True, dict=True):
     @cached_property
     def extended(self) -> frozenset[str]:
         """Functions and objects of JavaScript to which code outside of them adds members: `Cart.prototype.add = …`."""
-        if not self.facts.rules.names.default_exports:
+        if not self.rules.names.default_exports:
             return frozenset()
         members = (
-            (self.by_qualified.get(name.rpartition(".")[0]), definition)
-            for name, definition in self.by_qualified.items()
+            (self.by_qualified.get(name.rpartition(".")[0]), member) for name, member in self.by_qualified.items()
         )
         added = [
-            owner
-            for owner, definition in members
-            if owner and not owner.start_line <= definition.start_line <= owner.end_line
+            owner for owner, member in members if owner and not owner.start_line <= member.start_line <= owner.end_line
         ]
         return frozenset(owner.qualified for owner in added if owner.kind in ("function", "variable"))
 
@@ -169,19 +195,15 @@ class Unit(Struct, frozen=True, dict=True):
         """The qualified name under which others get a top-level name: a file may export the table it fills."""
         if name in self.by_qualified:
             return name
-        named = self.by_name.get(name, ()) if self.facts.rules.names.tables else self.extensions(name)
+        named = self.named(name) if self.rules.names.tables else self.extensions(name)
         held = {definition.qualified for definition in named if definition.qualified.count(".") == 1}
         return held.pop() if len(held) == 1 else ""
 
     def extensions(self, name: str) -> list[Definition]:
         """The extension functions and properties of Kotlin with a name: `fun Cart.total()`."""
-        rules = self.facts.rules.names
-        named = self.by_name.get(name, ()) if rules.extensions and not rules.open_types else ()
-        return [
-            definition
-            for definition in named
-            if "." in definition.qualified and definition.signature.partition(name)[0].endswith(".")
-        ]
+        rules = self.rules.names
+        named = self.named(name) if rules.extensions and not rules.open_types else ()
+        return [added for added in named if "." in added.qualified and added.signature.partition(name)[0].endswith(".")]
 
 
 def _shown_names(import_: Import) -> set[str]:
@@ -275,9 +297,7 @@ class Graph(Struct, frozen=True, dict=True):
         folder = test.rpartition("/")[0]
         if folder == path.rpartition("/")[0]:
             return True
-        family, other = (
-            language_family(self.files[file].language) if file in self.files else "" for file in (test, path)
-        )
+        family, other = (language_family(self.files[at].language) if at in self.files else "" for at in (test, path))
         if is_test_name(test) or _TEST_MARK.search(stem_of(test)):
             own = (language_family(subject.language) for subject in self._subjects.get(stem_of(path), ()))
             return family == other or family not in own
@@ -291,12 +311,9 @@ class Graph(Struct, frozen=True, dict=True):
         helping = [source for source in sources if source in self.tests and self._uses(source, path)]
         tests = [test for helper in helping for test in self.tests_behind(helper, path)]
         tests = tests or [source for source in helping if not self._is_helper(source)]
+        folder = _folder_name(path)
         tests.sort(
-            key=lambda test: (
-                not is_test_name(test),
-                stem_of(path) not in test.lower(),
-                _folder_name(path) not in stem_of(test),
-            )
+            key=lambda test: (not is_test_name(test), stem_of(path) not in test.lower(), folder not in stem_of(test))
         )
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests)))
 

@@ -15,7 +15,7 @@ denied: it stays a syntactic match. What a language does differently is a rule o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, islice
 from typing import NamedTuple
 
@@ -23,7 +23,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import ModuleId, SymbolId, Unit
+from codeinfo.graph.conventions import (
+    find_own_of_page,
+    find_settings,
+    has_accessors,
+    is_listed_symbol,
+    is_symbol,
+    resolve_in_module,
+    words_in,
+)
+from codeinfo.graph.model import ModuleId, SymbolId, Unit, symbols_of
 from codeinfo.graph.scip import Compiler, defined_name
 from codeinfo.graph.scopes import (
     EXPORTED,
@@ -39,7 +48,6 @@ from codeinfo.graph.scopes import (
     find_member,
     find_members_of_containers,
     find_parts,
-    has_accessors,
     holds_object,
     is_constant_from_outside,
     is_from_outside,
@@ -56,7 +64,6 @@ from codeinfo.graph.scopes import (
     resolve_dotted,
     resolve_export,
     resolve_imported,
-    resolve_in_module,
     resolve_in_namespace,
     resolve_module,
     resolve_renamed,
@@ -85,7 +92,6 @@ from codeinfo.tokens import split_identifier
 _SEPARATORS = re.compile(r"::|\\")
 _AFTER_FIRST = re.compile(r"[.(\[{].*", re.DOTALL)
 _ABSOLUTE = re.compile(r"\A(?:\?|php)?\.(?=[A-Z])")  # `\Shop\Cart`, also as the first word behind `<?php`
-_ALSO_IN_WORDS = ("_", "$")
 _KEYED = "{:}"  # behind the type of which a key is a field: `Pool{size: 3}`
 _PATH = re.compile(r"[\w$.]+")
 _BY_THIS = re.compile(r"\(\s*this\s+(?:(?:in|ref|scoped) )*([\w.]+)")
@@ -117,32 +123,30 @@ _UNKNOWN = Resolution(possible=True)
 
 
 def resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    meaning, rules = _resolve(index, unit, use), unit.facts.rules.names
-    if rules.calls == "macro" and any(_is_unmarked(index, unit, use, symbol) for symbol in meaning.symbols):
+    meaning, rules = _resolve(index, unit, use), unit.rules.names
+    if rules.calls == "macro" and any(_lacks_mark(index, unit, use, symbol) for symbol in meaning.symbols):
         meaning = _OTHER
     if not meaning.symbols and rules.inline_modules and use.role != "call":
         declared = _find_declared_module(index, unit, use)
         return Resolution(declared) if declared else meaning
     if len(meaning.symbols) < 2 or not rules.extensions:
         return meaning
-    called = [
-        symbol for symbol in meaning.symbols if (definition := index.definition(symbol)) and definition.is_function
-    ]
+    called = [symbol for symbol in meaning.symbols if (found := index.definition(symbol)) and found.is_function]
     fitting = tuple(symbol for symbol in meaning.symbols if (symbol in called) == (use.role == "call"))
     return Resolution(fitting, proof=meaning.proof) if fitting else meaning
 
 
-def _is_unmarked(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
+def _lacks_mark(index: CodeIndex, unit: Unit, use: Reference, meant: SymbolId) -> bool:
     """Whether a name is that of a macro of Rust without its `!`, or of a module without its `::`, outside of imports:
     in an attribute (`#[command(…)]`, `#[test]`), or a variable, it means something else."""
-    definition, text = index.definition(meant), index.lines(unit.facts.file_id).get(use.line, "")
+    definition, text = index.definition(meant), index.lines(unit.path).get(use.line, "")
     mark = {"macro": "!", "module": "::"}.get(definition.kind, "") if definition is not None else ""
     return bool(mark) and f"{use.name}{mark}" not in text and find_import(unit, use, text) is None
 
 
 def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    rules = unit.facts.rules.names
-    if unit.facts.rules.imports.full_names:
+    rules = unit.rules.names
+    if unit.rules.imports.full_names:
         use = replace(use, receiver=_ABSOLUTE.sub("", use.receiver))
     if proven := _resolve_by_compiler(index, unit, use):
         return proven
@@ -158,15 +162,14 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
         return _OTHER
     if use.receiver:
         return _resolve_import_path(index, unit, use) or _resolve_with_receiver(index, unit, use)
-    if rows := _find_hiding(index, unit, use):
+    if rows := _find_hiding_variables(index, unit, use):
         # `const { size } = options` names a field of what it takes apart.
         taken = [row.text.rpartition(".") for row in rows if row.line == use.line and row.mark == "="]
         of = next((value for value, _, name in taken if value and name == use.name), "")
         if of:
             return _resolve_with_receiver(index, unit, replace(use, receiver=of))
-        return Resolution(
-            _find_fixture(index, unit, use) if any(row.line == use.line and not row.end for row in rows) else ()
-        )
+        is_parameter = any(row.line == use.line and not row.end for row in rows)
+        return Resolution(_find_fixture(index, unit, use) if is_parameter else ())
     if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
         return Resolution(_symbols(found))
     return _resolve_bare(index, unit, use)
@@ -175,13 +178,12 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """The method that a class of Ruby hands on by its name, `before_action :find_cart`, or the attribute that holds
     `@cart`. Elsewhere a symbol may name anything."""
-    text = index.lines(unit.facts.file_id).get(use.line, "")
-    is_handed = f":{use.name}" in text or _is_listed(index, unit, use)
+    text = index.lines(unit.path).get(use.line, "")
+    is_handed = f":{use.name}" in text or is_listed_symbol(index, unit, use)
     is_variable = f"@{use.name}" in text
-    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(use.within))
-    owner = next((scope for scope, definition in around if definition and definition.is_type), "")
-    is_asked = bool(owner) and (is_variable or (is_handed and owner == use.within))
-    members = find_member(index, SymbolId(unit.facts.path, owner), use.name) if is_asked else ()
+    owner = unit.type_around(use.within)
+    is_asked = owner is not None and (is_variable or (is_handed and owner.qualified == use.within))
+    members = find_member(index, owner, use.name) if owner is not None and is_asked else ()
     definitions = ((symbol, index.definition(symbol)) for symbol in members)
     fitting = [symbol for symbol, definition in definitions if definition and definition.is_function == is_handed]
     if fitting:
@@ -191,8 +193,8 @@ def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 
 def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
     """What pytest passes as a parameter to a test or a fixture."""
-    asking = unit.by_qualified.get(use.within) if unit.facts.rules.names.fixtures else None
-    if asking is None or not list(_words(asking.signature.partition("(")[2], use.name)):
+    asking = unit.by_qualified.get(use.within) if unit.rules.names.fixtures else None
+    if asking is None or not list(words_in(asking.signature.partition("(")[2], use.name)):
         return ()
     is_given = asking.name.startswith("test") or is_fixture(index, unit, use.within)
     return _nearest_fixture(index, unit, use) if is_given else ()
@@ -201,29 +203,28 @@ def _find_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolI
 def _nearest_fixture(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
     """The nearest fixture of a name: in the class, in the file, or in the `conftest.py` of a folder around."""
     outer = use.within.rpartition(".")[0]
-    own = [SymbolId(unit.facts.path, f"{scope}.{use.name}") for scope in enclosing_names(outer)]
-    around = (f"{folder}/{unit.facts.rules.names.fixtures}".lstrip("/") for folder in ancestors(unit.facts.folder))
-    paths = dict.fromkeys((unit.facts.path, *(path for path in around if path in index.graph.files)))
+    own = [SymbolId(unit.path, f"{scope}.{use.name}") for scope in enclosing_names(outer)]
+    around = (f"{folder}/{unit.rules.names.fixtures}".lstrip("/") for folder in ancestors(unit.folder))
+    paths = dict.fromkeys((unit.path, *(path for path in around if path in index.graph.files)))
     offered = (resolve_export(index, path, use.name) for path in paths)
-    every = (symbol for symbol in (*own, *chain.from_iterable(offered)) if isinstance(symbol, SymbolId))
+    every = symbols_of((*own, *chain.from_iterable(offered)))
     # A fixture may extend the one of its name that is further away.
-    others = (symbol for symbol in every if symbol != SymbolId(unit.facts.path, use.within))
-    return tuple(
-        islice((symbol for symbol in others if is_fixture(index, index.unit(symbol.path), symbol.qualified)), 1)
-    )
+    others = (symbol for symbol in every if symbol != SymbolId(unit.path, use.within))
+    fixtures = (symbol for symbol in others if is_fixture(index, index.unit(symbol.path), symbol.qualified))
+    return tuple(islice(fixtures, 1))
 
 
 def is_fixture(index: CodeIndex, unit: Unit, qualified: str) -> bool:
-    rows = index.bindings(unit).inside(DECORATOR, qualified) if unit.facts.rules.names.fixtures else ()
+    rows = index.bindings(unit).inside(DECORATOR, qualified) if unit.rules.names.fixtures else ()
     return any(_FIXTURE.match(row.text) for row in rows)
 
 
-def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
+def _find_hiding_variables(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
     """The local variables that a name without a receiver means. In Java they are not called, and in `var total =
     total(cart)` the one that is being bound does not hide the function."""
     rows = find_local(index, unit, use.name, use)
     if rows and all(row.line == use.line < row.end for row in rows):  # `state.read { state in`: the outer one as well
-        text = index.lines(unit.facts.file_id).get(use.line, "")
+        text = index.lines(unit.path).get(use.line, "")
         if re.search(_OWN_PARAMETER.format(re.escape(use.name)), text):
             rows = find_local(index, unit, use.name, use, before=True)
             rows = [row for row in rows if row.line < use.line]
@@ -231,14 +232,14 @@ def _find_hiding(index: CodeIndex, unit: Unit, use: Reference) -> list[Row]:
         return rows
     own_value = re.compile(rf"(?<![\w.$]){re.escape(use.name)}\(")
     is_bound_here = all(row.line == use.line and row.mark == "=" and own_value.search(row.text) for row in rows)
-    return [] if is_bound_here or unit.facts.rules.names.calls == "reference" else rows
+    return [] if is_bound_here or unit.rules.names.calls == "reference" else rows
 
 
 def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     """Whether a name stands for a module from which an import takes something, as in `from .shop.cart import total` and
     `import shop.cart.Cart`, which it opens, as `import Shop` does in Swift, or for anything that an import of Java or
     Kotlin takes from outside."""
-    rules, path = unit.facts.rules, f"{use.receiver}.{use.name}.".lstrip(".")
+    rules, path = unit.rules, f"{use.receiver}.{use.name}.".lstrip(".")
     on_line = [import_ for import_ in unit.by_shown.get(use.name, ()) if import_.line == use.line]
     around = [import_ for import_ in on_line if f"{import_.module.lstrip('.')}.".startswith(path)]
     if rules.names.dotted_modules:
@@ -262,45 +263,37 @@ def _find_declared_module(index: CodeIndex, unit: Unit, use: Reference) -> tuple
     """The line `mod cart;` of Rust that declares a module whose name stands in a path."""
     if not index.files_defining(use.name):
         return ()
-    owners = _find_owners(index, unit, use, []) if use.receiver else [ModuleId((unit.facts.path,))]
-    is_path = use.receiver or f"{use.name}::" in index.lines(unit.facts.file_id).get(use.line, "")
+    owners = _find_owners(index, unit, use, []) if use.receiver else [ModuleId((unit.path,))]
+    is_path = use.receiver or f"{use.name}::" in index.lines(unit.path).get(use.line, "")
     paths = [path for owner in owners if isinstance(owner, ModuleId) for path in owner.paths] if is_path else ()
-    declared = ((path, index.unit(path).by_qualified.get(use.name)) for path in paths)
-    return tuple(
-        SymbolId(path, use.name)
-        for path, definition in declared
-        if definition is not None and definition.kind == "module"
-    )
+    modules = ((path, index.unit(path).by_qualified.get(use.name)) for path in paths)
+    return tuple(SymbolId(path, use.name) for path, module in modules if module is not None and module.kind == "module")
 
 
 def _symbols(meaning: Iterable[SymbolId | ModuleId]) -> tuple[SymbolId, ...]:
-    return tuple(dict.fromkeys(symbol for symbol in meaning if isinstance(symbol, SymbolId)))
+    return tuple(dict.fromkeys(symbols_of(meaning)))
 
 
 def _resolve_by_compiler(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
     """What the project's own compiler says; None if it does not know, or if its target has changed since."""
     compiler = index.compiler
-    if compiler is None or not compiler.covers(unit.facts.path):
+    if compiler is None or not compiler.covers(unit.path):
         return None
-    text = index.lines(unit.facts.file_id).get(use.line, "")
+    text = index.lines(unit.path).get(use.line, "")
     meant: list[SymbolId] = []
-    symbols = compiler.symbols_at(unit.facts.path, use.line, use.name, text)
+    symbols = compiler.symbols_at(unit.path, use.line, use.name, text)
     for symbol in symbols:
         name, is_constructor = defined_name(symbol)
-        defining = index.files_defining(name)
-        if not all(compiler.covers(path) for path in defining):
+        if not all(map(compiler.covers, index.files_defining(name))):
             return None
-        for other in map(index.unit, defining):
-            meant += [
-                SymbolId(other.facts.path, other.without_namespace(definition.qualified))
-                for definition in other.by_name.get(name, ())
-                if _is_meant(compiler, other, definition, symbol, is_constructor)
-            ]
+        for other, definition in index.definitions_of(name):
+            if _is_meant(compiler, other, definition, symbol, is_constructor):
+                meant.append(other.symbol(definition))
     return Resolution(tuple(dict.fromkeys(meant)), proof="compiler") if symbols else None
 
 
 def _is_meant(compiler: Compiler, unit: Unit, definition: Definition, symbol: str, is_constructor: bool) -> bool:
-    path = unit.facts.path
+    path = unit.path
     if not is_constructor:
         return compiler.defines(path, definition.start_line, symbol)
     members = (member for member in unit.definitions if member.qualified.rpartition(".")[0] == definition.qualified)
@@ -310,9 +303,9 @@ def _is_meant(compiler: Compiler, unit: Unit, definition: Definition, symbol: st
 
 def _resolve_in_module(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """The first occurrence on the line that can be followed decides."""
-    text = index.lines(unit.facts.file_id).get(use.line, "")
+    text = index.lines(unit.path).get(use.line, "")
     best = _OTHER
-    for start, end in _words(text, use.name):
+    for start, end in words_in(text, use.name):
         meant = resolve_in_module(index, unit, use, text[:start], text[end:])
         if meant:
             return Resolution(meant)
@@ -321,95 +314,39 @@ def _resolve_in_module(index: CodeIndex, unit: Unit, use: Reference) -> Resoluti
     return best
 
 
-def is_symbol(index: CodeIndex, unit: Unit, use: Reference) -> bool:
-    """Whether a name without a receiver is only a value on its line, like `:halt` and `halt:` in Ruby: the expression
-    is matched with the name replaced by a zero."""
-    if use.receiver:
-        return False
-    text, expression = index.lines(unit.facts.file_id).get(use.line, ""), unit.facts.rules.names.symbols
-    places = [f"{text[max(at - 2, 0) : at]}\0{text[end : end + 2]}" for at, end in _words(text, use.name)]
-    marked = [re.search(expression, place) is not None for place in places]
-    bare = [mark for mark, place in zip(marked, places, strict=True) if mark or not re.search(r"[.:]\0", place)]
-    return (bool(bare) and all(bare)) or _is_listed(index, unit, use)
-
-
-_LISTED_SYMBOLS = re.compile(r"%[iI](?:\[[^\]]*|\([^)]*|\{[^}]*)\Z")
-_MOST_LISTED_LINES = 10
-
-
-def _is_listed(index: CodeIndex, unit: Unit, use: Reference) -> bool:
-    """Whether a name of Ruby stands in a list of symbols: `%i[show edit]`."""
-    if not unit.facts.rules.names.constants:
-        return False
-    lines = index.lines(unit.facts.file_id)
-    above = "\n".join(lines.get(at, "") for at in range(use.line - _MOST_LISTED_LINES, use.line))
-    text = lines.get(use.line, "")
-    return any(_LISTED_SYMBOLS.search(f"{above}\n{text[:start]}") for start, _ in _words(text, use.name))
-
-
-def _words(text: str, name: str) -> Iterator[tuple[int, int]]:
-    """The whole-word occurrences of a name; found without a regular expression, which would have to be compiled each
-    time."""
-    start = text.find(name)
-    while start >= 0:
-        end = start + len(name)
-        before, after = text[start - 1 : start], text[end : end + 1]
-        if not (before.isalnum() or before in _ALSO_IN_WORDS) and not (after.isalnum() or after in _ALSO_IN_WORDS):
-            yield start, end
-        start = text.find(name, start + 1)
-
-
 def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     found = resolve_bare(index, unit, use.name, use.within)
-    symbols = _symbols(found) or _find_linked(index, unit, use) or _find_own_of_page(index, unit, use)
-    if len(symbols) == 1 and "." in symbols[0].qualified and unit.facts.rules.names.implicit_self:
+    symbols = _symbols(found) or _find_linked(index, unit, use) or find_own_of_page(index, unit, use)
+    if len(symbols) == 1 and "." in symbols[0].qualified and unit.rules.names.implicit_self:
         symbols = _find_namesake(index, unit, use, symbols[0]) or symbols
     if symbols:
-        return _certain(index, symbols)
+        return _unless_too_many(index, symbols)
     is_explained = (found or _needs_import(index, unit, use.name)) and index.files_defining(use.name)
-    if is_explained and not found and _may_be_given(index, unit, use):
+    if is_explained and not found and _may_be_global(index, unit, use):
         return _UNKNOWN
     return _OTHER if is_explained else _UNKNOWN
-
-
-_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
-
-
-def _find_own_of_page(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
-    """What the markup of a component names of the object that its script exports: `methods: { rename() {} }`."""
-    own, syntax = unit.by_qualified.get(use.name), unit.facts.rules.syntax
-    if own is None or own.kind != "method" or syntax is None or not syntax.embedded:
-        return ()
-    text = index.lines(unit.facts.file_id).whole_text()
-    scripts = (
-        range(text.count("\n", 0, script.start()), text.count("\n", 0, script.end()) + 1)
-        for script in _SCRIPT.finditer(text)
-    )
-    return () if any(use.line - 1 in lines for lines in scripts) else (SymbolId(unit.facts.path, use.name),)
 
 
 def _needs_import(index: CodeIndex, unit: Unit, name: str) -> bool:
     """Whether a name that means something of this codebase is defined or imported in the file: any name, in Java and
     Kotlin that of a type, in Swift and C# that of a type inside of another."""
-    rules = unit.facts.rules
+    rules = unit.rules
     if rules.names.explicit or is_imported_from_outside(index, unit, name):
         return True
     is_imported = rules.names.imports_show and rules.imports.binds_last
     if not (is_imported or rules.names.imports_open) or not name[0].isupper():
         return False
-    files = (index.unit(path) for path in index.files_defining(name))
-    defined = [(file, definition) for file in files for definition in file.by_name.get(name, ())]
-    if not all(
-        definition.is_type or definition.qualified.endswith(f"{name}.{name}") for _, definition in defined
-    ):  # or a constructor
+    defined = list(index.definitions_of(name))
+    constructor = f"{name}.{name}"
+    if not all(definition.is_type or definition.qualified.endswith(constructor) for _, definition in defined):
         return False
-    return is_imported or all("." in file.without_namespace(definition.qualified) for file, definition in defined)
+    return is_imported or all("." in other.symbol(definition).qualified for other, definition in defined)
 
 
-def _may_be_given(index: CodeIndex, unit: Unit, use: Reference) -> bool:
+def _may_be_global(index: CodeIndex, unit: Unit, use: Reference) -> bool:
     """Whether markup names what a program may offer to all of it: a component of Vue or Svelte, or in a template of
     Blade a method of its component, called like a variable."""
-    syntax, text = unit.facts.rules.syntax, index.lines(unit.facts.file_id).get(use.line, "")
+    syntax, text = unit.rules.syntax, index.lines(unit.path).get(use.line, "")
     is_page = syntax is not None and (syntax.embedded or syntax.template)
     return is_page and (f"<{use.name}" in text or f"${use.name}(" in text)
 
@@ -421,32 +358,29 @@ def _find_namesake(index: CodeIndex, unit: Unit, use: Reference, member: SymbolI
         return ()
     types = [symbol for symbol in _symbols(resolve_bare(index, unit, use.name, "")) if is_type(index, symbol)]
     is_enum = any((meant := index.definition(symbol)) and meant.kind == "enum" for symbol in types)
-    text, name = index.lines(unit.facts.file_id).get(use.line, ""), re.escape(use.name)
-    named = len(
-        re.findall(rf"(?<![\w.]){name}(?:{_AS_TYPE}{_OF_ENUM if is_enum else ''})|{_BEFORE_TYPE}{name}\b", text)
-    )
-    every = sum(1 for _ in _words(text, use.name))
+    text, name = index.lines(unit.path).get(use.line, ""), re.escape(use.name)
+    as_type = rf"(?<![\w.]){name}(?:{_AS_TYPE}{_OF_ENUM if is_enum else ''})|{_BEFORE_TYPE}{name}\b"
+    named = len(re.findall(as_type, text))
+    every = sum(1 for _ in words_in(text, use.name))
     return (*(types if named else ()), *((member,) if named < every else ()))
 
 
 def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
     """A C function has one name in the whole program: if only one file defines it, a call means that."""
-    if not unit.facts.rules.names.linked or use.role != "call":
+    if not unit.rules.names.linked or use.role != "call":
         return ()
     bodies = [
-        (file.facts.path, definition)
-        for file in map(index.unit, index.files_defining(use.name))
-        for definition in file.by_name.get(use.name, ())
-        if definition.kind != "prototype" and file.facts.rules.imports.headers
+        (other, definition)
+        for other, definition in index.definitions_of(use.name)
+        if definition.kind != "prototype" and other.rules.imports.headers
     ]
-    if len(bodies) != 1 or bodies[0][1].kind != "function" or not bodies[0][1].exported:
-        return ()
-    return (SymbolId(bodies[0][0], use.name),)
+    is_one = len(bodies) == 1 and bodies[0][1].kind == "function" and bodies[0][1].exported
+    return (SymbolId(bodies[0][0].path, use.name),) if is_one else ()
 
 
 def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
     """What an import line names by its full path: `import a.b.C`, `use a::b::C`."""
-    rules = unit.facts.rules
+    rules = unit.rules
     for import_ in unit.by_shown.get(use.name, ()):
         path = _SEPARATORS.sub(".", import_.module)
         listed = use.name in import_.names and path.endswith(use.receiver)
@@ -459,13 +393,10 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
             return Resolution(_symbols(found))  # a macro of Rust is offered by the crate, wherever it is defined
     if rules.imports.binds_last and use.name[0].isupper():  # a type whose member is imported
         start = f"{use.receiver}.{use.name}."
-        around = [
-            import_ for import_ in unit.imports if import_.line == use.line and f"{import_.module}.".startswith(start)
-        ]
-        targets = [target for import_ in around for target in index.outcome(unit.facts, import_).targets]
-        found = [
-            symbol for to in targets if use.name in to.names for symbol in resolve_export(index, to.path, use.name)
-        ]
+        on_line = [import_ for import_ in unit.imports if import_.line == use.line]
+        around = [import_ for import_ in on_line if f"{import_.module}.".startswith(start)]
+        paths = [target.path for target in index.targets(unit, *around) if use.name in target.names]
+        found = [symbol for path in paths for symbol in resolve_export(index, path, use.name)]
         if found:
             return Resolution(_symbols(found))
     is_full = rules.imports.full_names and use.receiver[0].isupper()  # also a function: `\Shop\total()`
@@ -478,8 +409,8 @@ def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolu
 def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     if use.receiver.startswith(LITERAL):
         return _resolve_literal(index, unit, use)
-    if use.name.isupper() and (symbols := _find_settings(index, unit, use)):
-        return _certain(index, symbols)
+    if use.name.isupper() and (symbols := find_settings(index, unit, use)):
+        return _unless_too_many(index, symbols)
     first = _AFTER_FIRST.sub("", use.receiver)
     rows = _find_receiver(index, unit, first, use)
     owners = _find_owners(index, unit, use, rows)
@@ -509,43 +440,20 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     ):
         return _OTHER  # the name of an argument
     # A key passed to a constructor is its parameter, and otherwise the name of an argument.
-    types = [owner for owner in owners if isinstance(owner, SymbolId) and not find_member(index, owner, "__init__")]
-    if not owners and unit.facts.rules.names.inline_modules:  # a variant of Rust: `Shape::Round { size: 3 }`
+    types = [owner for owner in symbols_of(owners) if not find_member(index, owner, "__init__")]
+    if not owners and unit.rules.names.inline_modules:  # a variant of Rust: `Shape::Round { size: 3 }`
         around = evaluate(index, unit, use.receiver.rpartition(".")[0], use)
-        types = [value for value in around if isinstance(value, SymbolId)]
+        types = symbols_of(around)
     found = _resolve_member(index, types, use.name)
-    if found.symbols or not unit.facts.rules.imports.qualified:
+    if found.symbols or not unit.rules.imports.qualified:
         return found if found.symbols else _OTHER
     return _resolve_bare(index, unit, use)  # in Go also the key of a map
-
-
-_SETTINGS = re.compile(r"(?:\A|/)\w*settings\w*(?:/\w+)?\.py\Z")
-_OVERRIDING = re.compile(r"(?:.*\.)?(?:override_settings|settings)\{:\}")
-
-
-def _find_settings(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
-    """What `settings.DEBUG` or `override_settings(DEBUG=True)` of Django means: a name of the project's settings."""
-    written = unit.facts.rules.names.settings
-    imported = any(
-        f"{import_.module}.{name}" == written
-        for import_ in unit.by_shown.get(use.receiver, ())
-        for name in import_.names
-    )
-    if not written or not (imported or _OVERRIDING.fullmatch(use.receiver)):
-        return ()
-    units = (index.unit(path) for path in sorted(index.files_defining(use.name)) if _SETTINGS.search(path))
-    return tuple(SymbolId(other.facts.path, use.name) for other in units if use.name in other.by_qualified)
 
 
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:
     """The methods of C# that extend the type of a receiver, one of its bases, or a type from outside, which any other
     may have as its base. Types from outside may have methods of short names themselves: `Select`, `Add`."""
-    names = {
-        base.qualified.rpartition(".")[2]
-        for owner in owners
-        if isinstance(owner, SymbolId)
-        for base in lineage(index, owner)
-    }
+    names = {base.qualified.rpartition(".")[2] for owner in symbols_of(owners) for base in lineage(index, owner)}
     if not names and len(split_identifier(use.name)) == 1:
         return ()
     added = []
@@ -560,7 +468,7 @@ def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners
 
 def _resolve_literal(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """What is called on a string, where code may add to strings; otherwise what the string names."""
-    rules = unit.facts.rules.names
+    rules = unit.rules.names
     if not rules.extensions and not rules.imports_open:
         return _resolve_quoted(index, unit, use)
     meaning = _resolve_with_receiver(index, unit, replace(use, receiver=f"String{use.receiver.removeprefix(LITERAL)}"))
@@ -570,9 +478,9 @@ def _resolve_literal(index: CodeIndex, unit: Unit, use: Reference) -> Resolution
 def _resolve_quoted(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
     """What a string names by its whole path: `"shop.cart.Cart"`, `patch("shop.cart.Cart.add")`."""
     path = f"{use.receiver.removeprefix(LITERAL).lstrip('.')}.{use.name}"
-    if unit.facts.rules.names.constants and path.lstrip(".")[:1].isupper():
+    if unit.rules.names.constants and path.lstrip(".")[:1].isupper():
         return _resolve_bare(index, unit, replace(use, name=path.lstrip("."), receiver=""))
-    if use.receiver == LITERAL and use.role != "call" and unit.facts.rules.names.dotted_modules:
+    if use.receiver == LITERAL and use.role != "call" and unit.rules.names.dotted_modules:
         return _resolve_bare(index, unit, replace(use, receiver="", within=""))  # `__all__` lists it
     if not _PATH.fullmatch(path) or not index.files_defining(use.name):
         return _OTHER
@@ -593,7 +501,7 @@ def _resolve_extension(index: CodeIndex, unit: Unit, use: Reference, owners: Val
     added = find_extensions(index, unit, use.name)
     if not added or _resolve_member(index, owners, use.name).symbols:
         return None
-    types = [base for owner in owners if isinstance(owner, SymbolId) for base in lineage(index, owner)]
+    types = [base for owner in symbols_of(owners) for base in lineage(index, owner)]
     names = {symbol.qualified.rpartition(".")[2] for symbol in types} or {_AFTER_FIRST.sub("", use.receiver)}
     extended = {symbol: _extended_type(index, symbol) for symbol in added}
     fitting = [symbol for symbol, written in extended.items() if written in names]
@@ -616,7 +524,7 @@ def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequen
     bind the receiver: what was checked before that is another value."""
     if not _PATH.fullmatch(use.receiver):
         return None
-    key = ("checks", unit.facts.path, use.within, use.receiver)
+    key = ("checks", unit.path, use.within, use.receiver)
     bound = max((row.line for row in rows if row.end or row.line < use.line), default=0)
     every = index.memo.once(key, lambda: _find_checks(index, unit, use))
     checks = [text for line, text in every if bound <= line <= use.line]
@@ -626,18 +534,12 @@ def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequen
 
 def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int, str]]:
     """The types that functions of one name check a receiver for, with the lines that do."""
-    lines, name = index.lines(unit.facts.file_id), use.within.rpartition(".")[2]
+    lines, name = index.lines(unit.path), use.within.rpartition(".")[2]
     bodies = [
-        definition
-        for definition in unit.by_name.get(name, ())
-        if definition.qualified == use.within and definition.is_function
+        definition for definition in unit.named(name) if definition.qualified == use.within and definition.is_function
     ]
     check = re.compile(_CHECK.format(re.escape(use.receiver).replace(r"\.", r"(?:\?\.|->|::)")))
-    numbered = [
-        (line, lines.get(line, ""))
-        for definition in bodies
-        for line in range(definition.start_line, definition.end_line + 1)
-    ]
+    numbered = [(at, lines.get(at, "")) for body in bodies for at in range(body.start_line, body.end_line + 1)]
     return [(line, found[1] or found[2]) for line, text in numbered for found in check.finditer(text)]
 
 
@@ -645,14 +547,14 @@ def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Ro
     """The same receiver in the same function means the same until its first name, which `rows` bind, is rebound: the
     line that does so reads it first."""
     bound_at = max((row.line for row in rows if row.line <= use.line), default=0)
-    key = ("receiver", unit.facts.path, use.within, use.receiver, bound_at, bound_at == use.line)
+    key = ("receiver", unit.path, use.within, use.receiver, bound_at, bound_at == use.line)
     return index.memo.once(key, lambda: evaluate(index, unit, use.receiver, use), _MAX_STEPS)
 
 
 def receiver_types(index: CodeIndex, unit: Unit, use: Reference) -> list[SymbolId]:
     """The types that the receiver of a use stands for, as far as they are known."""
     rows = _find_receiver(index, unit, _AFTER_FIRST.sub("", use.receiver), use)
-    return [owner for owner in _find_owners(index, unit, use, rows) if isinstance(owner, SymbolId)]
+    return symbols_of(_find_owners(index, unit, use, rows))
 
 
 # Packages of Go whose functions return what they are given.
@@ -662,7 +564,7 @@ _GENERIC = frozenset("atomic cmp iter lo maps mo slices sync".split())
 def find_outside_type(index: CodeIndex, unit: Unit, use: Reference) -> str:
     """The type from outside, as written, that the receiver of a use in Go has, or the function that returns it; "" if
     that is not known. A member of such a value is none of ours, unless the type is an interface."""
-    chains = value_links(use.receiver) if unit.facts.rules.imports.qualified and use.receiver else []
+    chains = value_links(use.receiver) if unit.rules.imports.qualified and use.receiver else []
     return _find_outside_value(index, unit, chains[0], use) if len(chains) == 1 else ""
 
 
@@ -671,9 +573,7 @@ def _find_outside_value(index: CodeIndex, unit: Unit, links: Links, use: Referen
     if not before:
         rows = [row for row in _find_receiver(index, unit, name, use) if row.line <= use.line]
         symbols = () if rows else _symbols(resolve_bare(index, unit, name, use.within))
-        rows = rows or [
-            row for symbol in symbols if symbol.path == unit.facts.path for row in _rows_of(index, unit, symbol)
-        ]
+        rows = rows or [row for symbol in symbols if symbol.path == unit.path for row in _rows_of(index, unit, symbol)]
         return _find_outside_row(index, unit, rows[-1:]) if not called else ""
     if outside := _find_outside_value(index, unit, before, use):
         return outside
@@ -706,11 +606,11 @@ def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
     merged = merge_opened(index, known_owners)
     symbols = _symbols(symbol for owner in merged for symbol in resolve_attribute(index, owner, name))
     if symbols:
-        return _certain(index, symbols)
+        return _unless_too_many(index, symbols)
     return _OTHER if any(_is_closed(index, owner) for owner in merged) else _UNKNOWN
 
 
-def _certain(index: CodeIndex, symbols: tuple[SymbolId, ...]) -> Resolution:
+def _unless_too_many(index: CodeIndex, symbols: tuple[SymbolId, ...]) -> Resolution:
     """What is meant, unless it may be too many things. A module of Ruby is one, however many files open it."""
     constants = index.graph.files[symbols[0].path].rules.names.constants
     count = len({symbol.qualified for symbol in symbols}) if constants else len(symbols)
@@ -722,7 +622,7 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
     one; of a type each base was found."""
     if isinstance(owner, ModuleId):
         path = owner.paths[0]
-        rules = index.graph.files[path].rules.names
+        rules = index.rules(path).names
         return not rules.tables and not (rules.default_exports and exported_values(index, path, "default"))
     return all(_has_known_bases(index, symbol) for symbol in lineage(index, owner))
 
@@ -730,11 +630,11 @@ def _is_closed(index: CodeIndex, owner: SymbolId | ModuleId) -> bool:
 def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
     """In C++ aliases and macros add members, in Swift an attribute does; in PHP a trait uses what its classes have, a
     value may be of a subclass of its type, and a closure may be bound to another object."""
-    definition, rules = index.definition(owner), index.graph.files[owner.path].rules
+    definition, rules = index.definition(owner), index.rules(owner.path)
     if definition is None or rules.imports.headers or rules.names.open_traits:
         return False
     if rules.names.extensions and rules.names.open_types:
-        lines = index.lines(index.graph.files[owner.path].file_id)
+        lines = index.lines(owner.path)
         above = range(max(definition.start_line - 2, 1), definition.start_line + 1)
         if any("@dynamicMemberLookup" in lines.get(at, "") for at in above):
             return False
@@ -789,13 +689,13 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
             ):
                 return _follow_attributes(index, _values(index, bound, links[length - 1][1]), links[length:], unit, use)
     (first, called), *rest = links
-    rules = unit.facts.rules.names
+    rules = unit.rules.names
     if rules.default_exports and first == "module" and rest and rest[0][0] == EXPORTED:
         (first, called), *rest = rest
-    if unit.facts.rules.imports.paths and first in _PATH_STARTS:
+    if unit.rules.imports.paths and first in _PATH_STARTS:
         current: Values = path_start(index, unit, first)
     elif first == EXPORTED and rules.default_exports:
-        current = [ModuleId((unit.facts.path,))]
+        current = [ModuleId((unit.path,))]
     elif first in rules.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
     elif first in _SELF and first not in unit.by_shown and not _binds_this(index, unit, first, use):
@@ -826,7 +726,7 @@ def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:
     for scope in enclosing_names(unit.without_namespace(within)):
         definition = unit.by_qualified.get(scope)
         if definition is not None and (definition.is_type or scope in unit.extended):
-            return [SymbolId(unit.facts.path, scope)]
+            return [SymbolId(unit.path, scope)]
         if definition is None and (declared := find_declared_type(index, unit, scope)):
             return declared
     return []
@@ -834,8 +734,8 @@ def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:
 
 def _own_object(unit: Unit, within: str) -> Sequence[ModuleId]:
     """The file whose only object a method is in: `module.exports = { add() { this.total() } }`."""
-    method = unit.by_qualified.get(within) if unit.facts.rules.names.default_exports else None
-    return [ModuleId((unit.facts.path,))] if method is not None and method.kind == "method" else []
+    method = unit.by_qualified.get(within) if unit.rules.names.default_exports else None
+    return [ModuleId((unit.path,))] if method is not None and method.kind == "method" else []
 
 
 def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
@@ -845,8 +745,8 @@ def _evaluate_first(index: CodeIndex, unit: Unit, name: str, called: str, use: R
     if made := _evaluate_argument(index, unit, name, called, use) or _evaluate_import(index, unit, name, called, use):
         return made
     found = resolve_bare(index, unit, name, use.within)
-    if not found and unit.facts.rules.imports.paths:  # no import is needed; a chain may continue some lines below
-        lines = index.lines(unit.facts.file_id)
+    if not found and unit.rules.imports.paths:  # no import is needed; a chain may continue some lines below
+        lines = index.lines(unit.path)
         above = range(use.line, max(use.line - _MOST_CHAINED, 0), -1)
         found = path_start(index, unit, name) if any(f"{name}::" in lines.get(at, "") for at in above) else []
     return _values(index, found, called)
@@ -861,26 +761,26 @@ def _evaluate_argument(index: CodeIndex, unit: Unit, name: str, called: str, use
 
 def _returns_parameter(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool:
     """Whether a function returns a parameter of its own type parameters."""
-    if not unit.facts.rules.names.default_exports:
+    if not unit.rules.names.default_exports:
         return False
-    functions = _symbols(resolve_bare(index, unit, name, use.within))
-    rows = [
-        row for symbol in functions for row in index.bindings(index.unit(symbol.path)).inside(RETURNS, symbol.qualified)
-    ]
-    return any(row.mark == ":" and _PARAMETER.fullmatch(row.text) for row in rows)
+    for function in symbols_of(resolve_bare(index, unit, name, use.within)):
+        returned = index.bindings(index.unit(function.path)).inside(RETURNS, function.qualified)
+        if any(row.mark == ":" and _PARAMETER.fullmatch(row.text) for row in returned):
+            return True
+    return False
 
 
 def _evaluate_import(index: CodeIndex, unit: Unit, name: str, called: str, use: Reference) -> Values:
     """`require("./cart")`, `import("./cart")`. A receiver is stored without its strings: the imports of its line are
     meant."""
-    if not unit.facts.rules.names.default_exports or name not in ("require", "import") or not called.startswith("("):
+    if not unit.rules.names.default_exports or name not in ("require", "import") or not called.startswith("("):
         return []
-    written = QUOTED.match(called, 1)
-    imports = (
-        [Import(written[1], use.line)] if written else [import_ for import_ in unit.imports if import_.line == use.line]
-    )
-    targets = [target for import_ in imports for target in index.outcome(unit.facts, import_).targets]
-    exported = [symbol for target in targets for symbol in resolve_module(index, ModuleId((target.path,)))]
+    if written := QUOTED.match(called, 1):
+        imports = [Import(written[1], use.line)]
+    else:
+        imports = [import_ for import_ in unit.imports if import_.line == use.line]
+    modules = [ModuleId((target.path,)) for target in index.targets(unit, *imports)]
+    exported = [symbol for module in modules for symbol in resolve_module(index, module)]
     return _values(index, exported, called[find_closing(called, 0) :])
 
 
@@ -901,7 +801,7 @@ def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) 
     values = _values(index, resolve_attribute(index, owner, name), called)
     if values or isinstance(owner, ModuleId):
         return values
-    if name == "new" and index.graph.files[owner.path].rules.names.constants and is_type(index, owner):
+    if name == "new" and index.rules(owner.path).names.constants and is_type(index, owner):
         return [owner]  # a method that every type of Ruby has
     if name in _BUILDING and has_accessors(index.unit(owner.path)) and is_type(index, owner):
         return [owner]  # its builder has methods called like its fields
@@ -948,7 +848,7 @@ def _values(index: CodeIndex, meaning: Meaning, called: str) -> Values:
 def _exported_values(index: CodeIndex, module: ModuleId) -> Values:
     """What a file of JavaScript makes to export it: `module.exports = new Cart()`."""
     path, name = module.paths[0], "default" if module.written == "default" else EXPORTED
-    if not index.graph.files[path].rules.names.default_exports:
+    if not index.rules(path).names.default_exports:
         return []
 
     def find() -> Values:
@@ -975,7 +875,7 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
             return _called_or_indexed(index, values, rest)
         return _apply_decorator(index, unit, symbol, "")
     values = _evaluate_rows(index, unit, _rows_of(index, unit, symbol), definition.start_line)
-    if called.startswith("()") and unit.facts.rules.names.accessors:  # what a generated method gets
+    if called.startswith("()") and unit.rules.names.accessors:  # what a generated method gets
         return _called_or_indexed(index, values, called[2:])
     if called.startswith("(") and has_accessors(unit):
         return [symbol.owner]  # a builder
@@ -984,13 +884,8 @@ def _find_values(index: CodeIndex, unit: Unit, symbol: SymbolId, definition: Def
 
 def _function(unit: Unit, symbol: SymbolId) -> Definition | None:
     """The method named like a field, as in Rust's builders."""
-    named = unit.by_name.get(symbol.qualified.rpartition(".")[2], ())
-    same = (
-        definition
-        for definition in named
-        if definition.is_function and unit.without_namespace(definition.qualified) == symbol.qualified
-    )
-    return next(same, None)
+    functions = (member for member in unit.named(symbol.qualified.rpartition(".")[2]) if member.is_function)
+    return next((member for member in functions if unit.symbol(member) == symbol), None)
 
 
 def _rows_of(index: CodeIndex, unit: Unit, symbol: SymbolId) -> list[Row]:
@@ -1002,11 +897,11 @@ def _rows_of(index: CodeIndex, unit: Unit, symbol: SymbolId) -> list[Row]:
 
 def _apply_decorator(index: CodeIndex, unit: Unit, symbol: SymbolId, called: str) -> Values:
     """A decorator with a known return type turns the function into that."""
-    rows = index.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.facts.rules.names.decorators else []
+    rows = index.bindings(unit).inside(DECORATOR, symbol.qualified) if unit.rules.names.decorators else []
     if not rows:
         return []
     values = _evaluate_row(index, unit, rows[0]._replace(scope=symbol.owner.qualified))
-    made = [value for value in values if isinstance(value, SymbolId) and is_type(index, value)]
+    made = [symbol for symbol in symbols_of(values) if is_type(index, symbol)]
     return _called_or_indexed(index, made, called) if called else made
 
 
@@ -1016,12 +911,9 @@ def _return_values(index: CodeIndex, symbol: SymbolId) -> Values:
         return []
     if not definition.is_function:
         definition = _function(unit, symbol) or definition
-    rows = [
-        row
-        for row in index.bindings(unit).inside(RETURNS, definition.qualified)
-        if definition.start_line <= row.line <= definition.end_line
-    ]
-    if not rows and unit.facts.rules.imports.headers:  # `static Cart *instance();`
+    rows = index.bindings(unit).inside(RETURNS, definition.qualified)
+    rows = [row for row in rows if definition.start_line <= row.line <= definition.end_line]
+    if not rows and unit.rules.imports.headers:  # `static Cart *instance();`
         before = definition.signature.partition(f"{definition.name}(")[0]
         return _types(index, unit, before.rstrip(" *&"), symbol.owner.qualified)
     typed = [row for row in rows if row.mark == ":"]
@@ -1033,7 +925,7 @@ def _called_or_indexed(index: CodeIndex, values: Values, called: str) -> Values:
         if sign == "[":
             values = _elements(index, values)
         elif sign == "(":
-            values = [value for owner in values if isinstance(owner, SymbolId) for value in _call(index, owner)]
+            values = [value for owner in symbols_of(values) for value in _call(index, owner)]
     return values
 
 
@@ -1068,7 +960,7 @@ def _evaluate_rows(index: CodeIndex, unit: Unit, rows: list[Row], line: int) -> 
 def _evaluate_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
     if not row.text:
         return []
-    return index.memo.once(("row", unit.facts.path, row), lambda: _read_row(index, unit, row), _MAX_STEPS)
+    return index.memo.once(("row", unit.path, row), lambda: _read_row(index, unit, row), _MAX_STEPS)
 
 
 def _read_row(index: CodeIndex, unit: Unit, row: Row) -> Values:
@@ -1110,12 +1002,12 @@ def _enter(index: CodeIndex, values: Values) -> Values:
 
 
 def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
-    if unit.facts.rules.names.default_exports and _OF_KEY.fullmatch(text):
+    if unit.rules.names.default_exports and _OF_KEY.fullmatch(text):
         return []  # `Services[Name]` of TypeScript is the type of a key
     found: list[Value] = []
     for written in written_types(text):
         if written.element:
-            found.append(Many(unit.facts.path, scope, written.element))
+            found.append(Many(unit.path, scope, written.element))
             continue
         if written.name in ("Self", "self", "this", "static"):
             found += _own_type(index, unit, scope)
@@ -1123,10 +1015,10 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
         meant = resolve_dotted(index, unit, written.name, unit.without_namespace(scope))
         if meant:
             found += [symbol for symbol in meant if not isinstance(symbol, SymbolId) or is_type(index, symbol)] or [
-                value for symbol in meant if isinstance(symbol, SymbolId) for value in _instance(index, symbol)
+                value for symbol in symbols_of(meant) for value in _instance(index, symbol)
             ]
         elif written.arguments:
-            found.append(Many(unit.facts.path, scope, written.arguments[-1]))
+            found.append(Many(unit.path, scope, written.arguments[-1]))
     return list(dict.fromkeys(found))
 
 
@@ -1155,8 +1047,7 @@ def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
         return _elements(index, [value for value in _types(index, unit, rows[0].text, "") if isinstance(value, Many)])
     made = _call_methods(index, owner, _ITERATION)
     elements = [value for many in made if isinstance(many, Many) for value in _element_types(index, many)]
-    steps = (value for value in made if isinstance(value, SymbolId))
-    return elements or [value for step in steps for value in _call_methods(index, step, _STEPS)]
+    return elements or [value for iterator in symbols_of(made) for value in _call_methods(index, iterator, _STEPS)]
 
 
 def _element_types(index: CodeIndex, many: Many) -> Values:

@@ -11,7 +11,8 @@ from itertools import chain
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of
+from codeinfo.graph.conventions import HELPERS
+from codeinfo.graph.model import Edge, Graph, SymbolId, Unit, components, cycles, stem_of, symbols_of
 from codeinfo.graph.references import (
     INTERFACES,
     find_uses,
@@ -22,13 +23,12 @@ from codeinfo.graph.references import (
     symbol_info,
 )
 from codeinfo.graph.scopes import (
-    HELPERS,
     find_bases,
     find_import,
     find_included,
+    find_offers,
     find_overridden,
     last_names,
-    offers_to_pages,
     resolve_bare,
     whole_type,
 )
@@ -94,11 +94,8 @@ def module_imports(index: CodeIndex, path: str, request: code.ImportsRequest) ->
             targets = [target for target in targets if target in needed]
         names = (f"{import_.names[0]} as {import_.alias}",) if import_.alias and import_.names else import_.names
         imports.append(code.ImportInfo(import_.module, import_.line, names, outcome.status, tuple(targets)))
-    imports += [
-        code.ImportInfo("", edge.line, edge.names, "package", (edge.target,))
-        for edge in graph.edges_from(path)
-        if edge.implicit
-    ]
+    implicit = (edge for edge in graph.edges_from(path) if edge.implicit)
+    imports += [code.ImportInfo("", edge.line, edge.names, "package", (edge.target,)) for edge in implicit]
     into = [code.Neighbour(edge.source, edge.line, edge.names, edge.implicit) for edge in graph.edges_to(path)]
     return code.ModuleImports(
         path=path,
@@ -124,10 +121,8 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     others = [cycle for cycle in others if _touches(cycle.files, below)]
     listed = [*runtime, *others] if request.deferred else runtime
     following = group_by_key((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
-    groups = sorted(
-        (tuple(sorted(group)) for group in components(following) if _touches(group, below)),
-        key=lambda group: (-len(group), group),
-    )
+    groups = [tuple(sorted(group)) for group in components(following) if _touches(group, below)]
+    groups.sort(key=lambda group: (-len(group), group))
     external, unresolved = graph.loose
     return code.CycleReport(
         total=len(listed),
@@ -199,11 +194,8 @@ def _tests_to_run(index: CodeIndex, path: str, affected: Sequence[code.Affected]
 
 def _extends(index: CodeIndex, user: str, path: str) -> bool:
     offered = set(index.graph.files[path].exports)
-    return any(
-        re.split(r"\W+", base)[-1] in offered
-        for definition in index.unit(user).definitions
-        for base in definition.bases
-    )
+    bases = (base for definition in index.unit(user).definitions for base in definition.bases)
+    return any(re.split(r"\W+", base)[-1] in offered for base in bases)
 
 
 Border = dict[str, frozenset[str]]  # a file, and which of its names a change has reached: `X`, or `space.X`
@@ -254,14 +246,12 @@ def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
     """Which files use what no import leads to: methods that a file of Rust adds to types of other files, helpers of
     Rails, and what pages are offered under a name."""
     unit, is_helper = index.unit(path), HELPERS.search(path) is not None
-    offered = {offer.symbol for offer in offers_to_pages(index) if offer.symbol.path == path}
+    offered = {offer.symbol for offer in find_offers(index) if offer.symbol.path == path}
 
     def find() -> list[Edge]:
         impls = (SymbolId(path, name) for name, definition in unit.by_qualified.items() if definition.kind == "impl")
         added = tuple(f"{symbol.qualified}." for symbol in impls if whole_type(index, symbol).path != path)
-        members = (
-            name for name, definition in unit.by_qualified.items() if is_helper or (added and name.startswith(added))
-        )
+        members = (name for name in unit.by_qualified if is_helper or (added and name.startswith(added)))
         methods = [SymbolId(path, name) for name in members if not unit.by_qualified[name].is_type]
         return [
             Edge(use.file.path, path, use.reference.line, (method.qualified,))
@@ -270,7 +260,7 @@ def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:
             if use.symbol == method and use.file.path != path
         ]
 
-    may_add = unit.facts.rules.imports.paths or (is_helper and unit.facts.rules.names.constants)
+    may_add = unit.rules.imports.paths or (is_helper and unit.rules.names.constants)
     return index.memo.once(("added", path), find) if may_add or offered else ()
 
 
@@ -279,9 +269,9 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
     used outside of them, if none is found, as under another name or of one letter, in C, where a header passes on what
     it includes, and in Elixir, where `use` calls what an atom names."""
     unit = index.unit(path)
-    if unit.facts.rules.imports.headers or unit.facts.rules.imports.whole_names:
+    if unit.rules.imports.headers or unit.rules.imports.whole_names:
         return _ALL
-    uses, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
+    uses, lines = index.uses(unit.path), index.lines(unit.path)
     offered = {*unit.facts.exports, *unit.facts.hidden}
     using: set[str] = set()
     open_names = {name.rpartition(".")[2] for name in names}
@@ -289,7 +279,7 @@ def _reached_names(index: CodeIndex, path: str, names: frozenset[str]) -> frozen
         for use in references_to(uses, open_names.pop()):
             text = lines.get(use.line, "")
             # `var _ Store = &Disk{}`, `__all__ = ["Store"]`
-            is_check = use.receiver == LITERAL or (unit.facts.rules.imports.qualified and text.startswith("var _ "))
+            is_check = use.receiver == LITERAL or (unit.rules.imports.qualified and text.startswith("var _ "))
             if not is_check and find_import(unit, use, text) is None:
                 around = offered.intersection(use.within.split("."))
                 if not around or any(len(name) == 1 for name in around):
@@ -308,9 +298,7 @@ def _offered_names(index: CodeIndex, path: str) -> frozenset[str]:
 
 def _declared_names(index: CodeIndex, path: str) -> frozenset[str]:
     def find() -> frozenset[str]:
-        return frozenset(
-            definition.name for definition in index.unit(path).definitions if definition.kind == "prototype"
-        )
+        return frozenset(declared.name for declared in index.unit(path).definitions if declared.kind == "prototype")
 
     names: frozenset[str] = index.answers.once(("declared in", path), find)
     return names
@@ -318,7 +306,7 @@ def _declared_names(index: CodeIndex, path: str) -> frozenset[str]:
 
 def _headers(index: CodeIndex, path: str) -> list[str]:
     """The headers that declare what a C file defines: those it includes, also through others, that share its name."""
-    if not index.graph.files[path].rules.imports.headers:
+    if not index.rules(path).imports.headers:
         return []
     return [header for header in sorted(find_included(index, path)) if stem_of(header) == stem_of(path)]
 
@@ -351,7 +339,7 @@ def _dispatching(index: CodeIndex, border: Border) -> Border:
             ):
                 above = find_bases(index, SymbolId(path, qualified))
                 above = [*filter(partial(_is_dispatched, index), above), *_find_messages(index, unit, definition)]
-            elif definition.kind == "method" and unit.facts.rules.names.structural and _is_rare(index, definition.name):
+            elif definition.kind == "method" and unit.rules.names.structural and _is_rare(index, definition.name):
                 above = [method.owner for method in find_overridden(index, SymbolId(path, qualified))]
             for symbol in above:
                 if symbol.path not in border:
@@ -364,7 +352,7 @@ def _is_dispatched(index: CodeIndex, base: SymbolId) -> bool:
     definition = index.definition(base)
     if definition is None or not (definition.kind in INTERFACES or _is_abstract(definition)):
         return False
-    if definition.kind == "trait" and index.graph.files[base.path].rules.names.open_traits:
+    if definition.kind == "trait" and index.rules(base.path).names.open_traits:
         return False  # of PHP: a part of its classes
     if not any(name.startswith(f"{base.qualified}.") for name in index.unit(base.path).by_qualified):
         return False  # it only marks types
@@ -386,11 +374,11 @@ def _find_messages(index: CodeIndex, unit: Unit, handler: Definition) -> list[Sy
     """What a class handles for a mediator or a bus: `class Pay : IRequestHandler<PayOrder>`."""
     if handler.kind != "class":
         return []
-    lines = index.lines(unit.facts.file_id)
+    lines = index.lines(unit.path)
     header = range(handler.start_line, min(handler.start_line + _MOST_HEADER_LINES, handler.end_line) + 1)
     named = _HANDLED.findall(" ".join(lines.get(line, "") for line in header).partition("{")[0])
     symbols = [symbol for name in named for symbol in resolve_bare(index, unit, name, "")]
-    return [symbol for symbol in symbols if isinstance(symbol, SymbolId) and symbol.path != unit.facts.path]
+    return [symbol for symbol in symbols_of(symbols) if symbol.path != unit.path]
 
 
 def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_origin: bool) -> frozenset[str] | None:
@@ -399,7 +387,7 @@ def _taken_names(index: CodeIndex, edge: Edge, names: frozenset[str], *, is_orig
     as an object takes all."""
     listed = frozenset(edge.names)
     is_whole = "*" in listed or not listed or edge.implicit
-    if is_origin and is_whole and not names and index.graph.files[edge.target].rules.imports.paths:
+    if is_origin and is_whole and not names and index.rules(edge.target).imports.paths:
         return None  # `mod x;` of Rust uses nothing of a file that only adds methods to types of others
     if is_origin:
         return names if is_whole else listed
@@ -416,7 +404,7 @@ def _find_used(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[
     if not names:
         return frozenset()
     file = index.graph.files[path]
-    text, key = index.uses(file.file_id), ("words", path)
+    text, key = index.uses(file.path), ("words", path)
     words: frozenset[str] | None = index.memo.get(key)
     if words is None:
         words = index.memo.add(key, frozenset(_WORD.findall(text)))
@@ -429,30 +417,28 @@ def _is_taken_as_object(index: CodeIndex, edge: Edge) -> bool:
     """Whether a file of JavaScript passes on the module that it imports: `register(components)`, or what `import()`
     returns to a router."""
     unit = index.unit(edge.source)
-    if not unit.facts.rules.names.default_exports:
+    if not unit.rules.names.default_exports:
         return False
     whole = [import_ for import_ in unit.imports if import_.names in ((), ("*",)) and not import_.reexport]
-    leading = [
-        import_ for import_ in whole if any(to.path == edge.target for to in index.outcome(unit.facts, import_).targets)
-    ]
-    uses = index.uses(unit.facts.file_id)
+    leading = [import_ for import_ in whole if edge.target in {to.path for to in index.targets(unit, import_)}]
+    uses = index.uses(unit.path)
     return any(_is_passed(uses, import_) if import_.alias else edge.timing == "lazy" for import_ in leading)
 
 
 def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> frozenset[str]:
     """The names under which a file re-exports what it imports. A header of C passes on what it includes."""
     unit = index.unit(edge.source)
-    if unit.facts.rules.imports.headers and _HEADER.search(edge.source):
+    if unit.rules.imports.headers and _HEADER.search(edge.source):
         return names
     is_package = edge.source.rpartition("/")[2].partition(".")[0] == "__init__"
     given: set[str] = set()
     for import_ in unit.imports:
         # `mod x;` shows its macros at most.
-        is_declared = unit.facts.rules.imports.paths and not import_.names and not import_.reexport
-        is_opened = import_.names == ("*",) and unit.facts.rules.names.dotted_modules  # Python passes all of it on
+        is_declared = unit.rules.imports.paths and not import_.names and not import_.reexport
+        is_opened = import_.names == ("*",) and unit.rules.names.dotted_modules  # Python passes all of it on
         if not (import_.reexport or is_declared or is_opened or (is_package and not import_.timing)):
             continue
-        if edge.target not in {target.path for target in index.outcome(unit.facts, import_).targets}:
+        if edge.target not in {target.path for target in index.targets(unit, import_)}:
             continue
         if is_declared:
             given |= names.difference(unit.facts.exports)
@@ -467,9 +453,9 @@ def _reexport_names(index: CodeIndex, edge: Edge, names: frozenset[str]) -> froz
 def _uses_itself(index: CodeIndex, edge: Edge, names: frozenset[str]) -> bool:
     """Whether a re-exporting file uses the names itself."""
     unit = index.unit(edge.source)
-    if unit.facts.rules.imports.headers:
+    if unit.rules.imports.headers:
         return bool(_find_used(index, edge.source, names))
-    text, lines = index.uses(unit.facts.file_id), index.lines(unit.facts.file_id)
+    text, lines = index.uses(unit.path), index.lines(unit.path)
     uses = (use for name in names for use in references_to(text, name.rpartition(".")[2]))
     return any(use.receiver != LITERAL and find_import(unit, use, lines.get(use.line, "")) is None for use in uses)
 
@@ -501,7 +487,7 @@ def unused_exports(
         used_here = definition.name in used and not _is_only_exported(index, file, definition)
         if _belongs_to_program(index, file, definition, used_here=used_here):
             continue
-        prefixes = () if used_here else _PREFIX.findall(index.lines(file.file_id).whole_text())
+        prefixes = () if used_here else _PREFIX.findall(index.lines(file.path).whole_text())
         if any(definition.name.startswith(prefix) for prefix in prefixes):
             continue  # the file puts such names together, as `globals()["bench_" + what]` does
         if _is_taken_by_another_name(index, file, definition, used, users):
@@ -564,7 +550,7 @@ def _find_passed_whole(index: CodeIndex, public: Iterable[str]) -> set[str]:
         targets = [target.path for target in index.outcome(file, import_).targets]
         if import_.reexport:
             passing.setdefault(file.path, []).extend(targets)
-        elif targets and import_.alias and _is_passed(index.uses(file_id), import_):
+        elif targets and import_.alias and _is_passed(index.uses(file.path), import_):
             passed += targets
     return set(reachable(passed, lambda path: passing.get(path, ())))
 
@@ -578,7 +564,7 @@ def _is_passed(uses: str, import_: Import) -> bool:
 def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
     """Whether a name is used in a file that nobody imports, or by C and C++, where a header cannot hide what it uses;
     or its file has it in quotes, and so may look it up. What a program sets, others read that it starts."""
-    lines = index.lines(file.file_id)
+    lines = index.lines(file.path)
     is_script = lines.get(1, "").startswith("#!")
     is_program = is_script or "main" in (*file.exports, *file.hidden)
     is_set = is_script and definition.kind in ("constant", "variable")
@@ -682,12 +668,12 @@ _PREFIX = re.compile(r"""["'`](\w{2,}_)(?=["'`%{$])""")
 def _is_only_exported(index: CodeIndex, file: FileFacts, definition: Definition) -> bool:
     """Whether a file names a definition in nothing but an `export { … }` of JavaScript or `__all__` of Python."""
     if file.rules.names.dotted_modules:
-        return all(use.receiver == LITERAL for use in references_to(index.uses(file.file_id), definition.name))
+        return all(use.receiver == LITERAL for use in references_to(index.uses(file.path), definition.name))
     if not file.rules.names.default_exports:
         return False
-    text = index.lines(file.file_id).whole_text()
+    text = index.lines(file.path).whole_text()
     spans = [_spanned_lines(text, match) for match in _EXPORTED.finditer(text)]
-    used = references_to(index.uses(file.file_id), definition.name)
+    used = references_to(index.uses(file.path), definition.name)
     return bool(spans) and all(any(use.line in lines for lines in spans) for use in used)
 
 
@@ -738,10 +724,10 @@ def _is_used_unnamed(definition: Definition) -> bool:
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
     is_placed = ROUTE.fullmatch(file.path) or _TAKEN_BY_PLACE.fullmatch(file.path)
-    if is_placed or is_registered(index, file.file_id, definition.start_line):
+    if is_placed or is_registered(index, file.path, definition.start_line):
         return True
     if file.rules.names.default_exports:
-        text = index.lines(file.file_id).whole_text()
+        text = index.lines(file.path).whole_text()
         spans = (_spanned_lines(text, match) for match in _ADDED_TO_OTHERS.finditer(text))
         return any(definition.start_line in lines for lines in spans)
     if not file.rules.names.attribute_classes or definition.kind != "class":
@@ -762,7 +748,7 @@ def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -
     for file_id, file in index.by_id.items() if names else ():
         is_unknown = language_of(file.path) is None and _UNKNOWN_CODE.search(file.path)
         if is_unknown or get_language(file.language).markup is None or _HEADER.search(file.path):
-            text = index.lines(file_id).whole_text()
+            text = index.lines(file.path).whole_text()
             is_code = file_id in parsed and not file.rules.is_template  # the scripts of a page call functions as well
             words = _WORD.findall(" ".join(_STRING.findall(text)) if is_code else text)
             for name in names.intersection(words):

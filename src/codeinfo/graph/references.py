@@ -17,21 +17,20 @@ from codeinfo.cache import reachable
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import Graph, SymbolId, Unit, implementation
-from codeinfo.graph.names import Resolution, find_outside_type, is_symbol, receiver_types, resolve
+from codeinfo.graph.conventions import accessor_names, has_accessors, is_symbol
+from codeinfo.graph.model import Graph, SymbolId, Unit, implementation, symbols_of
+from codeinfo.graph.names import Resolution, find_outside_type, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
-    accessor_names,
     find_bases,
     find_import,
     find_included,
     find_member,
+    find_offers,
     find_overridden,
-    has_accessors,
     is_type,
     last_names,
     lineage,
-    offers_to_pages,
     resolve_bare,
     resolve_export,
     resolve_imported,
@@ -71,11 +70,8 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
             f"{path or '.'} is not in the index", next_step=NextStep(to_run("why", path or "."), " says why")
         )
     facts.check_symbols(file.file_id for file in files)
-    every = [
-        symbol_info(file.path, definition)
-        for file in files
-        for definition in without_alternatives(facts.definitions(file.file_id))
-    ]
+    parsed = ((file.path, without_alternatives(facts.definitions(file.file_id))) for file in files)
+    every = [symbol_info(file_path, definition) for file_path, definitions in parsed for definition in definitions]
     shown = [symbol for symbol in every if not request.kinds or symbol.kind in request.kinds]
     unparsed = [file.path for file in files if _is_code(file) and file.language not in GRAMMARS]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
@@ -163,7 +159,7 @@ def look_up(index: CodeIndex, text: str) -> Lookup:
 def _find_twins(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolId, Definition]) -> list[SymbolId]:
     """The other parts of a type; the declaration of a function of C or C++ in a header that its file includes, or its
     definitions."""
-    rules = index.graph.files[symbol.path].rules
+    rules = index.rules(symbol.path)
     if rules.names.open_types and is_type(index, symbol):
         whole = whole_type(index, symbol)
         return [other for other in every if other != symbol and whole_type(index, other) == whole]
@@ -228,7 +224,7 @@ def look_up_member(index: CodeIndex, text: str) -> Lookup:
     lookup = look_up(index, text)
     owner = text.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
     if lookup.symbols or not owner or not lookup.others:
-        return lookup if lookup.symbols or lookup.others else _look_up_given(index, lookup)
+        return lookup if lookup.symbols or lookup.others else _look_up_import_name(index, lookup)
     types = [symbol for symbol, definition in look_up(index, owner).symbols.items() if definition.is_type]
     members = {member for symbol in types for member in find_member(index, symbol, lookup.name)}
     every, parts = replace(_look_up_plain(index, lookup.name), others=True), re.split(r"\.|::|/", owner)
@@ -241,15 +237,15 @@ def look_up_member(index: CodeIndex, text: str) -> Lookup:
     return next((narrowed for narrowed in nearest_first if narrowed.symbols), lookup)
 
 
-def _look_up_given(index: CodeIndex, lookup: Lookup) -> Lookup:
+def _look_up_import_name(index: CodeIndex, lookup: Lookup) -> Lookup:
     """What imports call by a name that nothing defines: `export { default as Button } from "./button"`."""
-    units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.file_id))
+    units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.path))
     resolver = index.resolver
     taking = (
         other for other in units if lookup.name in (*other.by_shown, *resolver.of(other.facts).given(other.facts))
     )
     for unit in islice(taking, _MOST_TAKING):
-        symbols = (symbol for symbol in resolve_imported(index, unit, lookup.name) if isinstance(symbol, SymbolId))
+        symbols = symbols_of(resolve_imported(index, unit, lookup.name))
         if definitions := {symbol: definition for symbol in symbols if (definition := index.definition(symbol))}:
             return replace(lookup, symbols=definitions)
     return lookup
@@ -464,7 +460,7 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     keys -= {lookup.name, "default", "exports"}
     renaming += [file for name in sorted(given | keys) for file in _candidates(index, replace(lookup, name=name))]
     parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
-    index.read_uses([file.file_id for file in parsed])
+    index.read_uses(parsed)
     resolved = list(proven)
     settled = {use.place for use in proven}
     possible: list[Use] = []
@@ -536,9 +532,8 @@ def _may_mean(index: CodeIndex, lookup: Lookup, file: FileFacts, use: Reference)
     if not lookup.symbols or not use.receiver or not rules.split_members:
         return True
     may_be_named = rules.calls == "reference" and not is_call
-    return may_be_named or any(
-        definition.is_type or definition.is_function == is_call for definition in lookup.symbols.values()
-    )
+    definitions = lookup.symbols.values()
+    return may_be_named or any(definition.is_type or definition.is_function == is_call for definition in definitions)
 
 
 def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
@@ -549,10 +544,10 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
             continue
         type_name = owner.qualified.rpartition(".")[2]
         files = [file for file in _files_naming(index, type_name) if file.language == facts.language]
-        index.read_uses([file.file_id for file in files])
+        index.read_uses(files)
         for unit in (index.unit(file.path) for file in files):
             for name in sorted(index.bindings(unit).names_holding(type_name)):
-                for use in references_to(index.uses(unit.facts.file_id), name):
+                for use in references_to(index.uses(unit.path), name):
                     if use.role == "call" and _runs(index, unit, use, symbol, type_name):
                         yield Use(unit.facts, use, symbol, "resolved")
 
@@ -572,7 +567,7 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
             for import_ in _imports_of(index, unit, (symbol.path,)):
                 if is_action and definition.name not in import_.module.partition("#")[2].split(","):
                     continue
-                is_only = len(index.outcome(unit.facts, import_).targets) == 1
+                is_only = len(index.targets(unit, import_)) == 1
                 use = Reference(lookup.name, import_.line, "use", _definition_around(unit, import_.line))
                 yield Use(unit.facts, use, symbol, "resolved" if is_only else "syntactic")
 
@@ -580,17 +575,17 @@ def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
 def _find_links(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> Iterator[Use]:
     """Where the name of its route links to a definition, unless another one may be meant."""
     for symbol, definition in lookup.symbols.items():
-        rules = index.graph.files[symbol.path].rules
+        rules = index.rules(symbol.path)
         if not rules.names.links or not (definition.is_function or definition.kind == "class"):
             continue
-        lines = index.lines(index.graph.files[symbol.path].file_id)
-        places = [(index.lines(use.file.file_id), use.reference.line) for use in uses if use.symbol == symbol]
+        lines = index.lines(symbol.path)
+        places = [(index.lines(use.file.path), use.reference.line) for use in uses if use.symbol == symbol]
         for route in dict.fromkeys(routes_of(definition, index.definition(symbol.owner), lines, places)):
             naming = [file for file in _files_naming(index, route.name) if language_family(file.language) == rules.name]
-            declaring = [file for file in naming if declares(route, index.lines(file.file_id))]
+            declaring = [file for file in naming if declares(route, index.lines(file.path))]
             for file in naming:
                 unit = index.unit(file.path)
-                for line in links_to(route, index.lines(file.file_id), is_alone=len(declaring) < 2):
+                for line in links_to(route, index.lines(file.path), is_alone=len(declaring) < 2):
                     reference = Reference(lookup.name, line, "use", _definition_around(unit, line))
                     yield Use(file, reference, symbol, "resolved")
 
@@ -618,11 +613,11 @@ def _proven_uses(index: CodeIndex, symbol: SymbolId, definition: Definition) -> 
         if place.path not in index.graph.files:
             continue
         unit = index.unit(place.path)
-        text = index.lines(unit.facts.file_id).get(place.line, "")
+        text = index.lines(unit.path).get(place.line, "")
         name = place.name(text)
-        if place.line in {defined.start_line for defined in unit.by_name.get(name, ())}:
+        if place.line in {defined.start_line for defined in unit.named(name)}:
             continue
-        written = references_to(index.uses(unit.facts.file_id), name)
+        written = references_to(index.uses(unit.path), name)
         on_line = [use for use in written if use.line == place.line]
         if not on_line and name != definition.name:  # it saw another text than the index
             continue
@@ -646,7 +641,7 @@ def _find_defined(index: CodeIndex, place: Proven, name: str = "") -> SymbolId |
     if not on_line:
         return None
     meant = next((definition for definition in on_line if definition.name == name), on_line[0])
-    return SymbolId(unit.facts.path, unit.without_namespace(meant.qualified))
+    return unit.symbol(meant)
 
 
 def _definition_around(unit: Unit, line: int) -> str:
@@ -673,12 +668,12 @@ def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     the methods that are generated for a field; those under which pages are offered something."""
     unit = index.unit(symbol.path)
     definition = unit.by_qualified.get(symbol.qualified)
-    if unit.facts.rules.names.links:
-        return {offer.name for offer in offers_to_pages(index) if offer.symbol == symbol}
+    if unit.rules.names.links:
+        return {offer.name for offer in find_offers(index) if offer.symbol == symbol}
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)
         return {accessor for accessor in names if f"{symbol.owner.qualified}.{accessor}" not in unit.by_qualified}
-    is_offered = unit.facts.rules.names.default_exports and "." not in symbol.qualified
+    is_offered = unit.rules.names.default_exports and "." not in symbol.qualified
     return index.bindings(unit).other_names(symbol.qualified) if is_offered else set()
 
 
@@ -686,7 +681,7 @@ def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Im
     """The imports of a file that lead to one of some others."""
     if not paths:
         return []
-    text, given = index.uses(unit.facts.file_id), index.resolver.of(unit.facts).given(unit.facts)
+    text, given = index.uses(unit.path), index.resolver.of(unit.facts).given(unit.facts)
     imports = [*unit.imports, *(import_ for name, import_ in given.items() if name in text)]
     outcomes = [(import_, index.outcome(unit.facts, import_)) for import_ in imports]
     return [import_ for import_, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
@@ -694,7 +689,7 @@ def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Im
 
 def is_default_export(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
     """Whether others take a definition of JavaScript as the default export of its file, or as `module.exports`."""
-    if not index.graph.files[symbol.path].rules.names.default_exports or "." in symbol.qualified:
+    if not index.rules(symbol.path).names.default_exports or "." in symbol.qualified:
         return False
     return definition.kind == "component" or symbol in resolve_export(index, symbol.path, "default")
 
@@ -704,7 +699,7 @@ def resolved_uses(
 ) -> Iterator[tuple[Reference, Resolution]]:
     """Every use of the name in a file, also under the aliases that imports give it, with its meaning. `passing` are
     files whose default export has the name."""
-    text = index.uses(file.file_id)
+    text = index.uses(file.path)
     if name not in text and not passing:
         return  # most candidates have the name only in a comment or string
     unit = index.unit(file.path)
@@ -721,7 +716,7 @@ def resolved_uses(
 def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Resolution) -> Reference:
     """Macros, components and in some languages any function are called without a bracket after the name: `warn!(…)`,
     `<Button …>`, `halt 404`, `retry { … }`. A list of exports calls nothing."""
-    rules, syntax = unit.facts.rules.names, unit.facts.rules.syntax
+    rules, syntax = unit.rules.names, unit.rules.syntax
     is_listed = not use.within and syntax is not None and syntax.export_list
     if use.role == "call" or is_listed or not rules.calls:
         return use
@@ -742,7 +737,7 @@ def _mark_invoked(index: CodeIndex, unit: Unit, use: Reference, resolution: Reso
         "element": rf"(?<![\w$)\]])<(?:{written}|{kebab_case(use.name)})(?![\w$.-])",
         "reference": rf"::{name}\b",
     }
-    is_called = re.search(marks[rules.calls], index.lines(unit.facts.file_id).get(use.line, "")) is not None
+    is_called = re.search(marks[rules.calls], index.lines(unit.path).get(use.line, "")) is not None
     return replace(use, role="call") if is_called else use
 
 
@@ -765,14 +760,12 @@ def _is_code(file: FileFacts | CodeFile) -> bool:
 def _cannot_be_read(index: CodeIndex, file: FileFacts, lookup: Lookup) -> bool:
     """Code with the name, in a language without syntax support or in a file that took too long to parse, or XML that
     names a type: views of Android, pages of XAML and beans of Spring do."""
-    name, lines = lookup.name, index.lines(file.file_id)
+    name, lines = lookup.name, index.lines(file.path)
     if file.language == "xml" and any(definition.is_type for definition in lookup.symbols.values()):
         return len(split_identifier(name)) > 1 and lines.mention(name)
     if not _is_code(file):
         return False
-    is_parsed = file.language in GRAMMARS and (
-        len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.file_id))
-    )
+    is_parsed = file.language in GRAMMARS and (len(lines) < _SMALL_FILE or bool(file.exports or index.uses(file.path)))
     if is_parsed or not lines.mention(name):
         return False
     if file.language not in GRAMMARS:
@@ -803,7 +796,7 @@ def _files_naming(index: CodeIndex, name: str) -> list[FileFacts]:
 
 def _is_local(index: CodeIndex, symbol: SymbolId, definition: Definition) -> bool:
     """Defined inside a function: nothing outside can mean it, unless it may be the method of an object made there."""
-    owner, rules = index.definition(symbol.owner), index.graph.files[symbol.path].rules.names
+    owner, rules = index.definition(symbol.owner), index.rules(symbol.path).names
     may_be_method = definition.kind == "method" or (definition.is_function and rules.implicit_self)
     return owner is not None and owner.kind in ("function", "method") and not may_be_method
 
@@ -817,7 +810,7 @@ def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.
     shown = []
     for use in uses:
         reference, meant = use.reference, lookup.symbols[use.symbol] if use.symbol else only
-        text = index.lines(use.file.file_id).get(reference.line, "")
+        text = index.lines(use.file.path).get(reference.line, "")
         shown.append(
             code.Usage(
                 file=use.file.path,
@@ -874,7 +867,7 @@ _NEAR_FILES = 5  # files searched for the callers of a result, the most importan
 
 def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") -> code.CallGraph:
     lookup = _narrow(look_up_defined(index, request.name), below)
-    upward = _follow(index, lookup, request.depth, incoming=True) or _passed_on(index, lookup)
+    upward = _follow(index, lookup, request.depth, incoming=True) or _find_references_without_call(index, lookup)
     downward = _follow(index, lookup, request.depth, incoming=False)
     related = [
         edge for symbol, definition in lookup.symbols.items() for edge in _find_related(index, symbol, definition)
@@ -900,7 +893,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
 def _may_be_called_by_framework(index: CodeIndex, lookup: Lookup) -> bool:
     return any(
         (definition.is_function or definition.kind == "class")
-        and is_registered(index, index.graph.files[symbol.path].file_id, definition.start_line)
+        and is_registered(index, symbol.path, definition.start_line)
         for symbol, definition in lookup.symbols.items()
     )
 
@@ -914,18 +907,18 @@ def _templates_naming(index: CodeIndex, lookup: Lookup) -> list[str]:
         rules = file.rules
         if not file.language or rules.kind is FileKind.CONFIG or rules.markup or file.language in STYLESHEETS:
             return False
-        is_page = rules.is_template and (rules.family not in families or not index.uses(file.file_id))
+        is_page = rules.is_template and (rules.family not in families or not index.uses(file.path))
         return is_page or file.language not in GRAMMARS
 
     files = filter(is_unread, _files_naming(index, lookup.name))
-    return [file.path for file in files if index.lines(file.file_id).mention(lookup.name)]
+    return [file.path for file in files if index.lines(file.path).mention(lookup.name)]
 
 
 def _configurations_naming(index: CodeIndex, name: str) -> list[str]:
     """The places in configuration that have a name as a value, as schedules name jobs: one in each file."""
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-]|[\"']?\s*[:=])")
     files = (file for file in _files_naming(index, name) if get_language(file.language).kind is FileKind.CONFIG)
-    texts = ((file.path, index.lines(file.file_id)) for file in files if file.language != "xml")
+    texts = ((file.path, index.lines(file.path)) for file in files if file.language != "xml")
     named = ((path, next((line for line, text in lines.items() if word.search(text)), 0)) for path, lines in texts)
     return [f"{path}:{line}" for path, line in named if line]
 
@@ -947,7 +940,7 @@ def _uses_inside(
 ) -> Iterator[tuple[Reference, Resolution]]:
     """What a definition uses and what that means, without the calls covered by a language server."""
     unit = index.unit(symbol.path)
-    for use in all_references(index.uses(unit.facts.file_id)):
+    for use in all_references(index.uses(unit.path)):
         is_proven = use.role == "call" and (use.line, use.name) in proven
         if definition.start_line <= use.line <= definition.end_line and not is_proven:
             resolution = resolve(index, unit, use)
@@ -957,7 +950,7 @@ def _uses_inside(
 def _proven_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> dict[tuple[int, str], SymbolId | None]:
     """The calls in a definition according to a language server, by line and name; None lies outside the index."""
     calls = index.proofs.get(Question(CALLS, symbol.path, definition.start_line, definition.name)) or ()
-    lines = index.lines(index.graph.files[symbol.path].file_id) if calls else {}
+    lines = index.lines(symbol.path) if calls else {}
     named = [(call, call.name(lines.get(call.line, ""))) for call in calls]
     return {(call.line, name): _find_defined(index, call, name) for call, name in named}
 
@@ -1005,7 +998,7 @@ def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None
 def _is_run_by_type(index: CodeIndex, method: SymbolId) -> bool:
     """Whether calling a type runs a method: `Cart()` runs `Cart.__init__` or `Cart::Cart`, or `apply` of an object."""
     owner, name = index.definition(method.owner), method.qualified.rpartition(".")[2]
-    is_applied = name == index.graph.files[method.path].rules.names.called_as
+    is_applied = name == index.rules(method.path).names.called_as
     is_made = owner is not None and (name in CONSTRUCTORS or name == owner.name)
     return is_made or (owner is not None and is_applied and owner.kind == "object")
 
@@ -1018,11 +1011,8 @@ def _may_reach(index: CodeIndex, use: Use, overriding: SymbolId) -> bool:
         return False
     types = receiver_types(index, index.unit(use.file.path), use.reference) if receiver else []
     above = set(lineage(index, overriding))
-    classes = [
-        symbol
-        for symbol in types
-        if symbol not in above and (found := index.definition(symbol)) and found.kind == "class"
-    ]
+    definitions = ((symbol, index.definition(symbol)) for symbol in types if symbol not in above)
+    classes = [symbol for symbol, definition in definitions if definition and definition.kind == "class"]
     return not types or len(classes) < len(types)
 
 
@@ -1031,9 +1021,9 @@ def _used_edge(usage: code.Usage, target: str, kind: str) -> code.CodeEdge:
     return code.CodeEdge(source, target, kind, usage.file, usage.line, usage.confidence)
 
 
-def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
+def is_registered(index: CodeIndex, path: str, start_line: int) -> bool:
     """A decorator or an attribute registers the definition elsewhere."""
-    lines = index.lines(file_id)
+    lines = index.lines(path)
     above = lines.get(start_line - 1, "").strip()
     first, opened = above, 0
     for line in range(start_line - 1, max(start_line - _MOST_DECORATOR_LINES, 0), -1):
@@ -1046,7 +1036,7 @@ def is_registered(index: CodeIndex, file_id: int, start_line: int) -> bool:
     return first.startswith(("@", "#[")) or (above.startswith("[") and above.endswith("]"))
 
 
-def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
+def _find_references_without_call(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Where a function is named without being called: handed to a framework, a registry or another function."""
     functions = {symbol for symbol, definition in lookup.symbols.items() if definition.is_function}
     named = [use for use in find_uses(index, lookup).uses if use.reference.role != "call" and use.symbol in functions]
@@ -1061,9 +1051,7 @@ def _passed_on(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
     overriding = [
-        (symbol, base)
-        for symbol, definition in lookup.symbols.items()
-        for base in _overridden(index, symbol, definition)
+        (method, base) for method, body in lookup.symbols.items() for base in _find_overridden(index, method, body)
     ]
     sources = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
@@ -1077,13 +1065,15 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 def _find_inherited(index: CodeIndex, lookup: Lookup) -> list[SymbolId]:
     """What some definitions override or implement, unless it is one of them."""
-    every = (base for symbol, definition in lookup.symbols.items() for base in _overridden(index, symbol, definition))
+    every = (
+        base for symbol, definition in lookup.symbols.items() for base in _find_overridden(index, symbol, definition)
+    )
     return [base for base in dict.fromkeys(every) if base not in lookup.symbols]
 
 
-def _overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
+def _find_overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
     is_member = definition.kind in ("method", "field", "property")
-    is_inherited = is_member or index.graph.files[symbol.path].rules.names.whole_modules
+    is_inherited = is_member or index.rules(symbol.path).names.whole_modules
     return find_overridden(index, symbol) if is_inherited and definition.name not in CONSTRUCTORS else []
 
 
@@ -1151,13 +1141,13 @@ def _near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, 
     definition = index.definition(symbol)
     if definition is None:
         return ()
-    meant = look_up(index, str(symbol)).symbols.keys() if unit.facts.rules.imports.headers else {symbol}
+    meant = look_up(index, str(symbol)).symbols.keys() if unit.rules.imports.headers else {symbol}
     paths = dict.fromkeys((path, *(part.path for part in meant)))
     importing = (edge.source for target in paths for edge in index.graph.edges_to(target))
     files = (index.graph.files[file] for file in dict.fromkeys((*paths, *importing)))
     near = [file for file in files if not file.is_test][:_NEAR_FILES]
-    index.read_uses([file.file_id for file in near])
-    is_only = index.files_defining(definition.name) <= {*paths} and len(unit.by_name.get(definition.name, ())) == 1
+    index.read_uses(near)
+    is_only = index.files_defining(definition.name) <= {*paths} and len(unit.named(definition.name)) == 1
     passing = {path} if is_default_export(index, symbol, definition) else ()
     calls: dict[tuple[bool, str, str], list[int]] = {}  # lines
     for file in near:

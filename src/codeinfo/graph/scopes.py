@@ -24,13 +24,19 @@ from msgspec.structs import replace
 
 from codeinfo.cache import Item, group_by_key, reachable
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit
+from codeinfo.graph.conventions import (
+    TAG_LIBRARY,
+    find_helper,
+    find_in_protocol,
+    has_accessors,
+    offers_to_pages,
+)
+from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit, symbols_of
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, language_family, nearest_all
-from codeinfo.languages.modules import longer_path, whole_module
-from codeinfo.model import Definition, Import, Reference, symbol_kind
+from codeinfo.languages.modules import longer_path
+from codeinfo.model import Definition, Import, Reference
 from codeinfo.ports import FileLines
-from codeinfo.tokens import identifier_terms
 
 _MAX_BASES = 60  # a class of PHP may have dozens of traits
 _PARTIAL = re.compile(r"\bpartial\b")
@@ -67,21 +73,14 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
     if not bindings.of(name):
         return []
     around = [scope for scope in enclosing_names(use.within) if not _holds_members(unit, scope)]
-    rows = (bindings.visible(name, use.line, around, before=True) if before else []) or bindings.visible(
-        name, use.line, around
-    )
+    rows = bindings.visible(name, use.line, around, before=True) if before else []
+    rows = rows or bindings.visible(name, use.line, around)
     rows = [row for row in rows if _is_same_body(unit, row, use.line) and not _binds_import(unit, row)]
     if not rows or any(row.mark == "!" for row in rows):
         return []
     # A parameter may share its method's name, or also be a field; in Python a fixture may extend the one of its name.
-    named = (
-        definition
-        for definition in unit.by_name.get(name, ())
-        if definition.kind not in {"method", "property", "field"}
-    )
-    defined = {
-        definition.start_line: definition.qualified if unit.facts.rules.names.fixtures else "" for definition in named
-    }
+    others = (other for other in unit.named(name) if other.kind not in {"method", "property", "field"})
+    defined = {other.start_line: other.qualified if unit.rules.names.fixtures else "" for other in others}
     is_defined = any(row.line in defined and row.scope != (defined[row.line] or None) for row in rows) or (
         defined and any(unit.without_namespace(f"{row.scope}.{name}") in unit.by_qualified for row in rows)
     )
@@ -90,19 +89,16 @@ def find_local(index: CodeIndex, unit: Unit, name: str, use: Reference, *, befor
 
 def _binds_import(unit: Unit, row: Row) -> bool:
     """Whether a variable of JavaScript stands for an import, also inside of a function."""
-    is_call = unit.facts.rules.names.default_exports and _IMPORT_CALL.match(row.text) is not None
+    is_call = unit.rules.names.default_exports and _IMPORT_CALL.match(row.text) is not None
     return is_call and any(row.name in (import_.alias or import_.names) for import_ in unit.by_shown.get(row.name, ()))
 
 
 def _is_same_body(unit: Unit, row: Row, line: int) -> bool:
     """Overloads are one scope, but each has its own variables."""
-    named = unit.by_name.get(row.scope.rpartition(".")[2], ()) if row.scope and not row.end else ()
-    bodies = [
-        definition
-        for definition in named
-        if definition.qualified == row.scope and definition.start_line <= row.line <= definition.end_line
-    ]
-    return not bodies or any(definition.start_line <= line <= definition.end_line for definition in bodies)
+    named = unit.named(row.scope.rpartition(".")[2]) if row.scope and not row.end else ()
+    overloads = (range(body.start_line, body.end_line + 1) for body in named if body.qualified == row.scope)
+    bodies = [body for body in overloads if row.line in body]
+    return not bodies or any(line in body for body in bodies)
 
 
 def _holds_members(unit: Unit, qualified: str) -> bool:
@@ -114,82 +110,29 @@ def _holds_members(unit: Unit, qualified: str) -> bool:
 
 def resolve_bare(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:
     """What a name without a receiver means inside `within`."""
-    if unit.facts.rules.names.constants and name[:1].isupper():
+    if unit.rules.names.constants and name[:1].isupper():
         return _resolve_constant(index, name, within) or _find_inherited_constant(index, unit, name, within)
     for scope in enclosing_names(unit.without_namespace(within)):
         if symbols := _find_in_scope(index, unit, scope, name) or _find_imported_in(index, unit, scope, name):
             return symbols
     return (
         _find_in_file(index, unit, name)
-        or _find_beside(index, unit, name)
+        or _find_without_import(index, unit, name)
         or _find_macro(index, unit, name)
         or _find_in_class_body(unit, name, within)
         or _find_in_library(index, unit, name)
-        or _find_helper(index, unit, name)
-        or _find_offered_to_pages(index, unit, name)
+        or find_helper(index, unit, name)
+        or _find_offer(index, unit, name)
         or _find_without_namespace(index, unit, name)
-        or _only(find_extensions(index, unit, name))
+        or _find_single_extension(index, unit, name)
     )
 
 
 def _find_in_class_body(unit: Unit, name: str, within: str) -> Meaning:
     """A name of the class in whose body it is used; `layout = layout.Row()` means another one first."""
-    owner = unit.by_qualified.get(within) if unit.facts.rules.names.class_scope else None
+    owner = unit.by_qualified.get(within) if unit.rules.names.class_scope else None
     is_own = owner is not None and owner.is_type and f"{within}.{name}" in unit.by_qualified
-    return [SymbolId(unit.facts.path, f"{within}.{name}")] if is_own else []
-
-
-HELPERS = re.compile(r"/helpers/.*\.rb\Z")
-_HANDED_TO_VIEWS = r"\bhelper_method\b[^\n#]*(?::|%i[\[(](?:[^\])\n]*\s)?){}\b"
-
-
-def _find_helper(index: CodeIndex, unit: Unit, name: str) -> Meaning:
-    """A method that Rails offers to all templates and helpers: one of a helper, the nearest by name, or one that a
-    controller hands to them."""
-    path, rules = unit.facts.path, unit.facts.rules
-    is_own_value = path.rpartition("/")[2].startswith(f"_{name}.")  # what a partial shows is called like it
-    if not rules.names.constants or is_own_value or not (rules.is_template or "/helpers/" in path):
-        return []
-
-    def find() -> Meaning:
-        defining = sorted(index.files_defining(name))
-        helpers = [path for path in defining if "/helpers/" in path]
-        beside = [path for path in helpers if path.endswith(f"/{unit.facts.folder.rpartition('/views/')[2]}_helper.rb")]
-        handed = re.compile(_HANDED_TO_VIEWS.format(re.escape(name)))
-        texts = ((path, index.lines(index.graph.files[path].file_id).whole_text()) for path in defining)
-        controllers = [path for path, text in texts if "/controllers/" in path and handed.search(text)]
-        units = map(index.unit, beside or helpers or controllers)
-        return [
-            SymbolId(other.facts.path, definition.qualified) for other in units for definition in other.by_name[name]
-        ]
-
-    return index.memo.once(("helper", path, name), find)
-
-
-_TAG_LIBRARY = "/templatetags/"
-_CLASS = re.compile(r"(?m)^(?:\w+ )*class (\w+)")
-# What pages are offered under a name: `filters["total"] = find_total`, `{"total": find_total}`,
-# `globals.update(total=find_total)`, `register.tag("total", TotalNode.handle)`, `@app.template_filter("total")`.
-_OFFERING = re.compile(
-    r"jinja_env|template_(?:filter|global|test)\b|context_processor|\b[Ee]nv(?:ironment)?\.(?:filters|globals|tests)"
-)
-_OFFERING_TERMS = (
-    *(("jinja", "env"), ("template", "filter"), ("template", "global"), ("template", "test"), ("context", "processor")),
-    ("twig",),
-    *((env, table) for env in ("env", "environment") for table in ("filters", "globals", "tests")),
-)
-_OFFERED = re.compile(
-    r"""(?P<key>["']\w+["'])\]?\s*[:=,]\s*(?P<held>[^\W\d][\w.]*)(?=\s*(?:[,})\n]|\Z))"""
-    r"""|[(,]\s*(?P<name>\w+)=(?P<value>[^\W\d][\w.]*)(?=\s*[,)])"""
-    r"""|\bregister\.\w+\(\s*(?P<made>[^\W\d][\w.]*),\s*name=(?P<called>["']\w+["'])"""
-    r"""|@[\w.]*(?:template_(?:filter|global|test)|register\.\w+)\((?:[^()]*\bname=)?\s*(?P<own>["']\w+["'])?[^()]*\)"""
-    r"""(?:\s*@.*)*\s*(?:async )?def (?P<function>\w+)"""
-)
-# `new TwigFilter('total', [$this, 'findTotal'])`, `new TwigFunction('total', $this->findTotal(...))`
-_OFFERED_BY_TWIG = re.compile(
-    r"""\bTwig(?:Filter|Function|Test)\(\s*["'](?P<name>\w+)["'],\s*"""
-    r"""(?:\[\s*(?:\$this|(?:self|static|(?P<owner>\w+))::class)\s*,\s*["'](?P<held>\w+)["']|\$this->(?P<method>\w+)\()"""
-)
+    return [SymbolId(unit.path, f"{within}.{name}")] if is_own else []
 
 
 class Offer(NamedTuple):
@@ -200,62 +143,48 @@ class Offer(NamedTuple):
     symbol: SymbolId
 
 
-def offers_to_pages(index: CodeIndex) -> Sequence[Offer]:
-    def read() -> Iterator[Offer]:
-        terms = ([identifier_terms(word)[-1] for word in words] for words in _OFFERING_TERMS)
-        ids = {file_id for words in terms for file_id in index.facts.files_with(words)}
-        for path, file in sorted(index.graph.files.items()):
-            is_library = _TAG_LIBRARY in path
-            text = index.lines(file.file_id).whole_text() if is_library or file.file_id in ids else ""
-            for name, value in _read_offers(text, is_library=is_library):
-                symbols = resolve_dotted(index, index.unit(path), value, "")
-                yield from (Offer(name, path, symbol) for symbol in symbols if isinstance(symbol, SymbolId))
+def find_offers(index: CodeIndex) -> Sequence[Offer]:
+    """What a program gives to its pages."""
 
-    return index.memo.once(("offers to pages",), lambda: list(read()))
+    def find() -> list[Offer]:
+        return [
+            Offer(name, path, symbol)
+            for name, path, written in offers_to_pages(index)
+            for symbol in symbols_of(resolve_dotted(index, index.unit(path), written, ""))
+        ]
 
-
-def _read_offers(text: str, *, is_library: bool) -> Iterator[tuple[str, str]]:
-    """Names with what they stand for, as written."""
-    for row in _OFFERED.finditer(text) if is_library or _OFFERING.search(text) else ():
-        name = row["key"] or row["name"] or row["called"] or row["own"] or row["function"]
-        yield name.strip("\"'"), row["held"] or row["value"] or row["made"] or row["function"]
-    for row in _OFFERED_BY_TWIG.finditer(text):
-        owner = row["owner"] or "".join(_CLASS.findall(text)[:1])
-        yield row["name"], f"{owner}.{row['held'] or row['method']}"
+    return index.memo.once(("offers to pages",), find)
 
 
-def _find_offered_to_pages(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+def _find_offer(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What a page may use by a name that the program gives it."""
-    if not (unit.facts.rules.is_template and unit.facts.rules.names.dotted_modules):
+    if not (unit.rules.is_template and unit.rules.names.dotted_modules):
         return []
 
     def find() -> Meaning:
-        family, files = language_family(unit.facts.language), index.graph.files
-        loaded = {target.path for import_ in unit.imports for target in index.outcome(unit.facts, import_).targets}
-        offers = [offer for offer in offers_to_pages(index) if offer.name == name]
-        offers = [offer for offer in offers if language_family(files[offer.path].language) == family]
-        return list(
-            dict.fromkeys(offer.symbol for offer in offers if _TAG_LIBRARY not in offer.path or offer.path in loaded)
+        family = language_family(unit.facts.language)
+        loaded = {target.path for target in index.targets(unit, *unit.imports)}
+        seen = (
+            offer.symbol
+            for offer in find_offers(index)
+            if offer.name == name
+            and language_family(index.graph.files[offer.path].language) == family
+            and (TAG_LIBRARY not in offer.path or offer.path in loaded)
         )
+        return list(dict.fromkeys(seen))
 
-    return index.memo.once(("offered", unit.facts.path, name), find)
+    return index.memo.once(("offered", unit.path, name), find)
 
 
 def _find_without_namespace(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What files of PHP define in no namespace: others see the functions, and write `\\Cart` for a class."""
-    if not unit.facts.rules.imports.full_names:
+    if not unit.rules.imports.full_names:
         return []
     files, kinds = index.graph.files, ("function", "class", "interface", "trait", "enum")
     outside = (path for path in sorted(index.files_defining(name)) if not files[path].packages)
     units = [index.unit(path) for path in outside if files[path].rules.imports.full_names]
-    defining = [
-        other.facts.path for other in units if any(definition.kind in kinds for definition in other.by_name[name])
-    ]
-    return [SymbolId(path, name) for path in nearest_all(defining, unit.facts.folder)]
-
-
-def _only(meaning: Meaning) -> Meaning:
-    return meaning if len(meaning) == 1 else []
+    defining = [other.path for other in units if any(definition.kind in kinds for definition in other.by_name[name])]
+    return [SymbolId(path, name) for path in nearest_all(defining, unit.folder)]
 
 
 def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
@@ -265,11 +194,7 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
     if defined is None:
         files = (index.graph.files[path] for path in sorted(index.files_defining(last)))
         units = (index.unit(file.path) for file in files if file.rules.names.constants)
-        symbols = (
-            SymbolId(unit.facts.path, definition.qualified)
-            for unit in units
-            for definition in unit.by_name.get(last, ())
-        )
+        symbols = (SymbolId(unit.path, definition.qualified) for unit in units for definition in unit.named(last))
         by_name = group_by_key((symbol.qualified, symbol) for symbol in dict.fromkeys(symbols))
         defined = index.memo.add(("constants", last), by_name)
     candidates = (*(f"{scope}.{name}" for scope in enclosing_names(within)), name)
@@ -278,43 +203,41 @@ def _resolve_constant(index: CodeIndex, name: str, within: str) -> Meaning:
 
 def _find_inherited_constant(index: CodeIndex, unit: Unit, name: str, within: str) -> Meaning:
     """A Ruby constant of what the class around extends or includes."""
-    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(within))
-    owner = next((scope for scope, definition in around if definition and definition.is_type), "")
-    return find_member(index, SymbolId(unit.facts.path, owner), name) if owner else []
+    owner = unit.type_around(within)
+    return find_member(index, owner, name) if owner else []
 
 
 def _find_in_scope(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
     inner, owner = f"{scope}.{name}", unit.by_qualified.get(scope)
     is_type = owner is not None and owner.is_type
-    if unit.facts.rules.names.implicit_self and name == scope.rpartition(".")[2]:
+    if unit.rules.names.implicit_self and name == scope.rpartition(".")[2]:
         return []  # the type itself, not its constructor
-    if is_type and unit.facts.rules.names.implicit_self:
-        return find_member(index, SymbolId(unit.facts.path, scope), name)
+    if is_type and unit.rules.names.implicit_self:
+        return find_member(index, SymbolId(unit.path, scope), name)
     # What a variable or a table holds is written after its name.
-    is_held = owner.kind in {"variable", "constant"} if owner else unit.facts.rules.names.tables
+    is_held = owner.kind in {"variable", "constant"} if owner else unit.rules.names.tables
     definition = unit.by_qualified.get(inner)
     # A method of a type that another file defines, as in Go, needs a receiver; so does one of an object in a function.
     is_member = (owner is None or owner.is_function) and definition is not None and definition.kind == "method"
     if definition is None and owner is None:
-        return [
-            symbol for type_ in find_declared_type(index, unit, scope) for symbol in find_member(index, type_, name)
-        ]
+        types = find_declared_type(index, unit, scope)
+        return [symbol for type_ in types for symbol in find_member(index, type_, name)]
     is_closed = is_type and owner is not None and owner.kind != "module"
-    if definition is None or is_closed or is_held or (is_member and not unit.facts.rules.names.implicit_self):
+    if definition is None or is_closed or is_held or (is_member and not unit.rules.names.implicit_self):
         return []
-    return [whole_type(index, SymbolId(unit.facts.path, inner))]
+    return [whole_type(index, SymbolId(unit.path, inner))]
 
 
 def find_declared_type(index: CodeIndex, unit: Unit, scope: str) -> Sequence[SymbolId]:
     """The type in a header whose members a file of C++ defines: `void Cart::add() { … }`."""
-    if not unit.facts.rules.imports.headers or not unit.facts.rules.names.implicit_self:
+    if not unit.rules.imports.headers or not unit.rules.names.implicit_self:
         return []
 
     def find() -> Sequence[SymbolId]:
-        symbols = (symbol for symbol in resolve_dotted(index, unit, scope, "") if isinstance(symbol, SymbolId))
+        symbols = symbols_of(resolve_dotted(index, unit, scope, ""))
         return [symbol for symbol in symbols if is_type(index, symbol)]
 
-    return index.memo.once(("declared", unit.facts.path, scope), find)
+    return index.memo.once(("declared", unit.path, scope), find)
 
 
 def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Meaning:
@@ -328,46 +251,46 @@ def _find_imported_in(index: CodeIndex, unit: Unit, scope: str, name: str) -> Me
 def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the top level of a file defines or imports."""
     imported = resolve_imported(index, unit, name)
-    if unit.facts.rules.names.imports_open and not any(isinstance(symbol, SymbolId) for symbol in imported):
-        imported = _find_beside(index, unit, name) or imported  # a module may have a type of its name
+    if unit.rules.names.imports_open and not symbols_of(imported):
+        imported = _find_without_import(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
     definition = unit.by_qualified.get(name)
     if definition is None or _needs_object(unit, definition) or (module and definition.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
     also = imported if definition.kind in {"variable", "constant"} and not module else []
-    return [*module, whole_type(index, SymbolId(unit.facts.path, name)), *also]
+    return [*module, whole_type(index, SymbolId(unit.path, name)), *also]
 
 
 def _needs_object(unit: Unit, definition: Definition) -> bool:
     """Whether a definition at the top level of a file of JavaScript is a member of an object: `{ add() {} }`,
     `exports.total = 0`."""
     is_member = definition.kind == "method" or definition.signature.startswith(("exports.", "module.exports."))
-    return is_member and unit.facts.rules.names.default_exports
+    return is_member and unit.rules.names.default_exports
 
 
 # --- what needs no import --------------------------------------------------------------------------------------------
 
 
-def _find_beside(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+def _find_without_import(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """Names that need no qualification: those of the package, from wildcard imports, and from headers."""
 
     def find() -> Meaning:
         defining = index.files_defining(name)
-        visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
-        share, by_path = unit.facts.rules.names.libraries, index.graph.files
+        visible = index.visible(unit) if defining else ()
+        share, by_path = unit.rules.names.libraries, index.graph.files
         files = [path for path in visible if path in defining and (share or name not in by_path[path].hidden)]
         opened = [*files, *_opened_files(index, unit, defining)]
         exported = [symbol for path in opened for symbol in resolve_export(index, path, name)]
         members = _find_in_opened_types(index, unit, name) if defining and not exported else []
         every = list(dict.fromkeys((*exported, *members, *_find_in_headers(index, unit, name, defining))))
-        types = [symbol for symbol in every if isinstance(symbol, SymbolId) and is_type(index, symbol)]
+        types = [symbol for symbol in symbols_of(every) if is_type(index, symbol)]
         # which folders are one target of Swift is guessed, so that its types compete with those of other targets
-        has_guessed_targets = unit.facts.rules.names.extensions and unit.facts.rules.names.open_types
-        near = nearest_all([symbol.path for symbol in types], unit.facts.folder) if has_guessed_targets else ()
+        has_guessed_targets = unit.rules.names.extensions and unit.rules.names.open_types
+        near = nearest_all([symbol.path for symbol in types], unit.folder) if has_guessed_targets else ()
         return [symbol for symbol in types if symbol.path in near] if near and len(types) == len(every) else every
 
-    return index.memo.once(("beside", unit.facts.path, name), find)
+    return index.memo.once(("beside", unit.path, name), find)
 
 
 def is_type(index: CodeIndex, symbol: SymbolId) -> bool:
@@ -377,43 +300,46 @@ def is_type(index: CodeIndex, symbol: SymbolId) -> bool:
 
 def find_extensions(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
     """The extensions of Kotlin that a file sees under a name: those that it imports, otherwise what needs no import."""
-    if not unit.facts.rules.names.extensions or unit.facts.rules.names.open_types or not index.files_defining(name):
+    if not unit.rules.names.extensions or unit.rules.names.open_types or not index.files_defining(name):
         return []
 
     def find() -> Sequence[SymbolId]:
-        near = {unit.facts.path, *index.resolver.of(unit.facts).visible(unit.facts)}
+        near = {unit.path, *index.visible(unit)}
         defining = index.files_defining(name)
         opened = (*sorted(near & defining), *_opened_files(index, unit, defining))
         units = map(index.unit, dict.fromkeys(find_imported_from(index, unit, name) or opened))
-        return [
-            SymbolId(other.facts.path, definition.qualified) for other in units for definition in other.extensions(name)
-        ]
+        return [SymbolId(other.path, definition.qualified) for other in units for definition in other.extensions(name)]
 
-    return index.memo.once(("extensions", unit.facts.path, name), find)
+    return index.memo.once(("extensions", unit.path, name), find)
+
+
+def _find_single_extension(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+    extensions = find_extensions(index, unit, name)
+    return extensions if len(extensions) == 1 else []
 
 
 def find_imported_from(index: CodeIndex, unit: Unit, name: str) -> list[str]:
     """The files that imports of a file take a name from."""
-    targets = (to for import_ in unit.by_shown.get(name, ()) for to in index.outcome(unit.facts, import_).targets)
+    targets = index.targets(unit, *unit.by_shown.get(name, ()))
     return [target.path for target in targets if name in target.names]
 
 
 def _find_in_library(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What the library imports that a file of Dart is a part of."""
-    if not unit.facts.rules.names.libraries or unit.imports:
+    if not unit.rules.names.libraries or unit.imports:
         return []
-    others = index.resolver.of(unit.facts).visible(unit.facts)
+    others = index.visible(unit)
     units = (other for other in map(index.unit, others) if other.imports)
-    meanings = (_find_in_file(index, other, name) or _find_beside(index, other, name) for other in units)
+    meanings = (_find_in_file(index, other, name) or _find_without_import(index, other, name) for other in units)
     return next(filter(None, meanings), [])
 
 
 def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Iterator[str]:
     """Where wildcard imports lead; of a package only the files that define the name."""
     for import_ in unit.imports:
-        if import_.names == ("*",) or (unit.facts.rules.names.imports_open and not import_.names):
+        if import_.names == ("*",) or (unit.rules.names.imports_open and not import_.names):
             outcome = index.outcome(unit.facts, import_)
-            is_type = unit.facts.rules.imports.paths  # `use Shape::*` of Rust: the file is not opened, its enum is
+            is_type = unit.rules.imports.paths  # `use Shape::*` of Rust: the file is not opened, its enum is
             files = (target.path for target in outcome.targets if not (is_type and target.names not in ((), ("*",))))
             yield from (path for path in files if not outcome.package or path in defining)
 
@@ -421,8 +347,8 @@ def _opened_files(index: CodeIndex, unit: Unit, defining: frozenset[str]) -> Ite
 def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[SymbolId | ModuleId]:
     """What `import static shop.Prices.*` brings in, `using static Shop.Prices`, `import shop.Prices.*` in Scala, or
     `use Shape::*` in Rust."""
-    for import_ in unit.imports if _names_types(unit) or unit.facts.rules.imports.paths else ():
-        for target in index.outcome(unit.facts, import_).targets if import_.names == ("*",) else ():
+    for import_ in unit.imports if _names_types(unit) or unit.rules.imports.paths else ():
+        for target in index.targets(unit, import_) if import_.names == ("*",) else ():
             for owner in (inner for inner in target.names if inner != "*"):
                 members = [*_inner_names(unit, import_, owner), name]
                 yield from _resolve_inside(index, target.path, owner, members)
@@ -431,35 +357,31 @@ def _find_in_opened_types(index: CodeIndex, unit: Unit, name: str) -> Iterator[S
 def _find_in_headers(index: CodeIndex, unit: Unit, name: str, defining: frozenset[str], namespace: str = "") -> Meaning:
     """What the headers define that a file of C or C++ includes, in the namespace if one is written, otherwise first in
     those that the file opens; any file for a type that it only declares."""
-    if not unit.facts.rules.imports.headers or not defining:
+    if not unit.rules.imports.headers or not defining:
         return []
-    headers, file_id = defining & {unit.facts.path, *find_included(index, unit.facts.path)}, unit.facts.file_id
+    headers = defining & {unit.path, *find_included(index, unit.path)}
     if not headers:
-        text = index.lines(file_id).whole_text()
+        text = index.lines(unit.path).whole_text()
         headers = defining if f"class {name};" in text or f"struct {name};" in text else headers
-    symbols = [
-        symbol
-        for path in sorted(headers)
-        for symbol in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name)
-    ]
-    symbols = [symbol for declared in symbols for symbol in _find_body(index, declared)]
+    symbols: list[SymbolId | ModuleId] = []
+    for path in sorted(headers):
+        for declared in resolve_export(index, path, name) or _find_enumerators(index.unit(path), name):
+            symbols += _find_body(index, declared)
     if namespace:
         return [symbol for symbol in symbols if is_inside(index, symbol, namespace)]
-    opened = _OPENED.findall(index.lines(file_id).whole_text()) if len(symbols) > 1 else ()
+    opened = _OPENED.findall(index.lines(unit.path).whole_text()) if len(symbols) > 1 else ()
     return [symbol for symbol in symbols if any(is_inside(index, symbol, space) for space in opened)] or symbols
 
 
 def _find_enumerators(unit: Unit, name: str) -> list[SymbolId]:
     """The members of an enumeration are names of the scope around it, unless it is an `enum class`."""
-    members = [definition for definition in unit.by_name.get(name, ()) if definition.kind == "enum_member"]
-    owners = (
-        unit.by_qualified.get(unit.without_namespace(definition.qualified.rpartition(".")[0])) for definition in members
-    )
-    return [
-        SymbolId(unit.facts.path, unit.without_namespace(definition.qualified))
-        for definition, owner in zip(members, owners, strict=True)
-        if owner is None or not re.match(r"enum (?:class|struct)\b", owner.signature)
-    ]
+    enumerators = []
+    for member in unit.named(name):
+        owner = unit.by_qualified.get(unit.without_namespace(member.qualified.rpartition(".")[0]))
+        is_scoped = owner is not None and re.match(r"enum (?:class|struct)\b", owner.signature)
+        if member.kind == "enum_member" and not is_scoped:
+            enumerators.append(unit.symbol(member))
+    return enumerators
 
 
 def is_inside(index: CodeIndex, symbol: SymbolId | ModuleId, namespace: str) -> bool:
@@ -473,10 +395,9 @@ def _find_body(index: CodeIndex, symbol: SymbolId | ModuleId) -> Meaning:
     if declaration is None or declaration.kind != "prototype":
         return [symbol]
     bodies = [
-        SymbolId(unit.facts.path, unit.without_namespace(body.qualified))
-        for unit in map(index.unit, sorted(index.files_defining(declaration.name)))
-        for body in unit.by_name.get(declaration.name, ())
-        if body.is_function and body.qualified == declaration.qualified and unit.facts.rules.imports.headers
+        unit.symbol(body)
+        for unit, body in index.definitions_of(declaration.name)
+        if body.is_function and body.qualified == declaration.qualified and unit.rules.imports.headers
     ]
     return bodies if len(set(bodies)) == 1 else [symbol]
 
@@ -493,58 +414,45 @@ def find_included(index: CodeIndex, path: str) -> frozenset[str]:
 
 def is_namespace(index: CodeIndex, unit: Unit, written: str) -> bool:
     """Whether something written before a name of C++ is a namespace of a header that the file includes."""
-    if not unit.facts.rules.imports.headers:
+    if not unit.rules.imports.headers:
         return False
-    files, path = index.graph.files, unit.facts.path
-    return written in index.answers.once(
-        ("namespaces", path),
-        lambda: {name for source in (path, *find_included(index, path)) for name in files[source].packages},
-    )
+
+    def find() -> set[str]:
+        paths = (unit.path, *find_included(index, unit.path))
+        return {name for path in paths for name in index.graph.files[path].packages}
+
+    return written in index.answers.once(("namespaces", unit.path), find)
 
 
 def _module_file(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
     """The file of a module that is only declared: `mod pool;`, or that has a namespace of TypeScript."""
-    if not unit.facts.rules.names.inline_modules:
-        spaces = unit.namespaces if unit.facts.rules.names.default_exports else ()
-        return [ModuleId((unit.facts.path,), name) for space in spaces if f".{space}".endswith(f".{name}.")]
-    lines = {
-        definition.start_line
-        for definition in unit.by_name.get(name, ())
-        if definition.kind == "module" and definition.qualified == name
-    }
-    declared = (
-        [import_ for import_ in unit.by_shown.get(name, ()) if import_.line in lines and not import_.names]
-        if lines
-        else []
-    )
-    targets = [target for import_ in declared for target in index.outcome(unit.facts, import_).targets]
-    return [ModuleId((target.path,), name) for target in targets if not target.names]
+    if not unit.rules.names.inline_modules:
+        spaces = unit.namespaces if unit.rules.names.default_exports else ()
+        return [ModuleId((unit.path,), name) for space in spaces if f".{space}".endswith(f".{name}.")]
+    lines = {module.start_line for module in unit.named(name) if module.kind == "module" and module.qualified == name}
+    declared = [import_ for import_ in unit.by_shown.get(name, ()) if import_.line in lines and not import_.names]
+    return [ModuleId((target.path,), name) for target in index.targets(unit, *declared) if not target.names]
 
 
 def path_start(index: CodeIndex, unit: Unit, name: str) -> Sequence[ModuleId]:
     """The crate or module that a path starts from without an import."""
-    if not unit.facts.rules.imports.paths:
+    if not unit.rules.imports.paths:
         return []
-    targets = index.outcome(unit.facts, Import(name, 0)).targets
-    return [ModuleId((target.path,), name) for target in targets if not target.names]
+    return [ModuleId((to.path,), name) for to in index.targets(unit, Import(name, 0)) if not to.names]
 
 
 def _find_macro(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """A macro of Rust without an import: the nearest of those in the same crate or exported by an attribute."""
-    if unit.facts.rules.names.calls != "macro":
+    if unit.rules.names.calls != "macro":
         return []
-    path, crate = unit.facts.path, _crate_of(index, unit.facts.folder)
-    macros = {
-        other.facts.path: SymbolId(other.facts.path, definition.qualified)
-        for other in map(index.unit, sorted(index.files_defining(name)))
-        for definition in other.by_name[name]
-        if definition.kind == "macro"
-        and (
-            _crate_of(index, other.facts.folder) == crate
-            or _has_attribute(index.lines(other.facts.file_id), definition.start_line, "macro_export")
-        )
-    }
-    near = [path] if path in macros else nearest_all(list(macros), unit.facts.folder)
+    crate, macros = _crate_of(index, unit.folder), dict[str, SymbolId]()
+    for other, macro in index.definitions_of(name):
+        if macro.kind == "macro" and (
+            _crate_of(index, other.folder) == crate
+            or _has_attribute(index.lines(other.path), macro.start_line, "macro_export")
+        ):
+            macros[other.path] = SymbolId(other.path, macro.qualified)
+    near = [unit.path] if unit.path in macros else nearest_all(list(macros), unit.folder)
     return [macros[path] for path in near] if len(near) <= _MOST_MACROS else []
 
 
@@ -588,73 +496,69 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
     giving = [import_ for import_ in unit.by_shown.get(name, ()) if import_.alias and name in import_.names]
     on_line = [import_ for import_ in giving if import_.line == line]
     above = [import_ for import_ in giving if import_.line < line <= import_.line + _MOST_IMPORT_LINES]
-    if unit.facts.rules.names.default_exports:  # the module ends the statement
-        lines = index.lines(unit.facts.file_id)
+    if unit.rules.names.default_exports:  # the module ends the statement
+        lines = index.lines(unit.path)
         above = [
-            import_
-            for import_ in above
-            if not any(import_.module in lines.get(at, "") for at in range(import_.line, line))
+            statement
+            for statement in above
+            if not any(statement.module in lines.get(at, "") for at in range(statement.line, line))
         ]
-    targets = [target for import_ in on_line or above[-1:] for target in index.outcome(unit.facts, import_).targets]
-    meanings = (
-        resolve_export(index, target.path, name) if target.names else [ModuleId((target.path,), name)]
-        for target in targets
-    )
-    return list(chain.from_iterable(meanings))
+    meaning: list[SymbolId | ModuleId] = []
+    for target in index.targets(unit, *(on_line or above[-1:])):
+        meaning += resolve_export(index, target.path, name) if target.names else [ModuleId((target.path,), name)]
+    return meaning
 
 
 def takes_module(index: CodeIndex, unit: Unit, import_: Import) -> bool:
     """Whether what an import names is a file: `from shop import cart`."""
-    targets = index.outcome(unit.facts, import_).targets
+    targets = index.targets(unit, import_)
     return bool(targets and import_.names) and not any(target.names for target in targets)
 
 
 def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What imports bind a name to in a file. Only this name is followed: no file is read for the others, and if only
     an import that names it can bring it, no other import is resolved."""
-    if "." in name and unit.facts.rules.imports.full_names:
+    if "." in name and unit.rules.imports.full_names:
 
         def find() -> Meaning:
             targets = index.resolver.of(unit.facts).full_name(unit.facts, unit.imports, name)
-            return [
-                symbol for target in targets for symbol in resolve_export(index, target.path, name.rpartition(".")[2])
-            ]
+            last = name.rpartition(".")[2]
+            return [symbol for target in targets for symbol in resolve_export(index, target.path, last)]
 
-        return index.memo.once(("full", unit.facts.path, name), find)
-    if "." in name and unit.facts.rules.names.constants and not index.files_defining(name.partition(".")[0]):
+        return index.memo.once(("full", unit.path, name), find)
+    if "." in name and unit.rules.names.constants and not index.files_defining(name.partition(".")[0]):
         return _resolve_constant(index, name, "")  # `class Shop::Cart`, without a `module Shop` anywhere
-    imports = unit.by_shown.get(name, ()) if unit.facts.rules.names.imports_show else unit.imports
+    imports = unit.by_shown.get(name, ()) if unit.rules.names.imports_show else unit.imports
     if not imports and (given := index.resolver.of(unit.facts).given(unit.facts).get(name)):
         imports = (given,)
     if not imports:
         return []
-    return index.memo.once(("imported", unit.facts.path, name), lambda: _read_sources(index, unit, imports, name))
+    return index.memo.once(("imported", unit.path, name), lambda: _read_sources(index, unit, imports, name))
 
 
 def _read_sources(index: CodeIndex, unit: Unit, imports: Sequence[Import], name: str) -> Meaning:
-    sources = [
-        source for import_ in imports for brought, source in _sources_of(index, unit, import_) if brought == name
-    ]
-    return [symbol for source in sources for symbol in (source() if callable(source) else (source,))]
+    sources = chain.from_iterable(_sources_of(index, unit, import_) for import_ in imports)
+    named = [source for bound, source in sources if bound == name]
+    return [symbol for source in named for symbol in (source() if callable(source) else (source,))]
 
 
 def _sources_of(index: CodeIndex, unit: Unit, import_: Import) -> Iterator[tuple[str, Source]]:
     """The names that an import brings into a file, and where from."""
     outcome = index.outcome(unit.facts, import_)
-    if outcome.status == "external" and unit.facts.rules.imports.paths:
+    if outcome.status == "external" and unit.rules.imports.paths:
         import_ = longer_path(import_, unit.imports) or import_
         outcome = index.outcome(unit.facts, import_)
     if outcome.package:
-        (name,) = unit.facts.rules.imports.bound(replace(import_, names=()))
+        (name,) = unit.rules.imports.bound(replace(import_, names=()))
         yield name, ModuleId(tuple(target.path for target in outcome.targets), import_.module)
         return
     for target in outcome.targets:
         if not target.names:
             name = import_.alias or _module_name(import_, target.path)
             yield name, partial(resolve_module, index, ModuleId((target.path,), import_.module))
-            if not import_.alias and not import_.names and "." in name and unit.facts.rules.names.dotted_modules:
+            if not import_.alias and not import_.names and "." in name and unit.rules.names.dotted_modules:
                 first = name.partition(".")[0]  # `import a.b` binds a
-                top = index.outcome(unit.facts, Import(first, import_.line)).targets
+                top = index.targets(unit, Import(first, import_.line))
                 yield from ((first, ModuleId((package.path,), first)) for package in top if not package.names)
         for name in target.names:
             inner = _inner_names(unit, import_, name)
@@ -662,7 +566,7 @@ def _sources_of(index: CodeIndex, unit: Unit, import_: Import) -> Iterator[tuple
                 for members in [[*inner, member] for member in import_.names] or [inner]:
                     yield import_.alias or members[-1], partial(_resolve_inside, index, target.path, name, members)
             else:
-                yield import_.alias or name, partial(_resolve_taken, index, target.path, name, import_.alias)
+                yield import_.alias or name, partial(_resolve_imported_name, index, target.path, name, import_.alias)
 
 
 def _module_name(import_: Import, target: str) -> str:
@@ -675,7 +579,7 @@ def _module_name(import_: Import, target: str) -> str:
     return stem
 
 
-def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meaning:
+def _resolve_imported_name(index: CodeIndex, path: str, name: str, alias: str) -> Meaning:
     """A default export without a name is mostly called as the import or its file is; otherwise the file stands for the
     object it exports. A member of what `module.exports` holds is taken by its name."""
     if symbols := resolve_export(index, path, name):
@@ -688,20 +592,20 @@ def _resolve_taken(index: CodeIndex, path: str, name: str, alias: str) -> Meanin
 
 def resolve_module(index: CodeIndex, module: ModuleId) -> Meaning:
     """What a name for a whole file means: in CommonJS also what `module.exports` is set to."""
-    has_defaults = index.graph.files[module.paths[0]].rules.names.default_exports
+    has_defaults = index.rules(module.paths[0]).names.default_exports
     exported = resolve_export(index, module.paths[0], EXPORTED) if has_defaults else ()
     return [*(symbol for symbol in exported if symbol != module), module]
 
 
 def _names_types(unit: Unit) -> bool:
     """Whether imports of a file name types, by their whole names."""
-    return unit.facts.rules.imports.binds_last or unit.facts.rules.imports.owned
+    return unit.rules.imports.binds_last or unit.rules.imports.owned
 
 
 def _inner_names(unit: Unit, import_: Import, name: str) -> list[str]:
     """What an import names inside of a type, `prices`, `low` of `import shop.Cart.prices.low`, or of what a file of
     Rust re-exports: `cart`, `price` of `use shop::kit::cart::price`."""
-    is_path = unit.facts.rules.imports.paths
+    is_path = unit.rules.imports.paths
     parts = re.split(r"::|\.", import_.module) if is_path or _names_types(unit) else []
     return parts[parts.index(name) + 1 :] if name in parts else []
 
@@ -736,7 +640,7 @@ def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
         elif current not in tried:
             tried.add(current)
             memorized = index.memo.get(current)
-            meaning = memorized if memorized is not None else _find_offered(index, *current)
+            meaning = memorized if memorized is not None else _find_top_level(index, *current)
             if memorized is None and not meaning:
                 waiting += reversed(_reexport_sources(index, *current))
     # If nothing is found, nothing was left untried: no file on the way exports it either.
@@ -745,27 +649,27 @@ def resolve_export(index: CodeIndex, path: str, name: str) -> Meaning:
     return meaning
 
 
-def _find_offered(index: CodeIndex, path: str, name: str) -> Meaning:
+def _find_top_level(index: CodeIndex, path: str, name: str) -> Meaning:
     """What a file itself has under a top-level name."""
     unit = index.unit(path)
-    if unit.facts.rules.names.default_exports and name in _DEFAULTS:
-        return index.memo.once(("default", path, name), lambda: _find_default(index, unit, name))
+    if unit.rules.names.default_exports and name in _DEFAULTS:
+        return index.memo.once(("default", path, name), lambda: _find_default_export(index, unit, name))
     module, offered = _module_file(index, unit, name), unit.exported_as(name)
     if not offered or (module and unit.by_qualified[offered].kind == "module"):
-        return module or _find_renamed(index, unit, name)
+        return module or _find_renamed_export(index, unit, name)
     return [*module, whole_type(index, SymbolId(path, offered))]
 
 
-def _find_renamed(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+def _find_renamed_export(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What `export { cart as name }` or `module.exports = { name: cart }` offers."""
-    rows = index.bindings(unit).inside(name, "") if unit.facts.rules.names.default_exports else ()
+    rows = index.bindings(unit).inside(name, "") if unit.rules.names.default_exports else ()
     named = [match[1] for row in rows if (match := _NAMED_VALUE.fullmatch(row.text)) and match[1] != name]
     return resolve_dotted(index, unit, named[-1], "") if named else []
 
 
-def _find_default(index: CodeIndex, unit: Unit, name: str) -> Meaning:
+def _find_default_export(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     """What `export default cart` or `module.exports = cart` names."""
-    named = (_NAMED_VALUE.fullmatch(text) for text in exported_values(index, unit.facts.path, name))
+    named = (_NAMED_VALUE.fullmatch(text) for text in exported_values(index, unit.path, name))
     return next((meaning for match in named if match and (meaning := resolve_dotted(index, unit, match[1], ""))), [])
 
 
@@ -782,7 +686,7 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
     for import_ in unit.imports_for(name):
         if import_.names and import_.alias not in ("", name):
             continue  # it is known by its new name only
-        if unit.facts.rules.names.libraries and not import_.reexport:
+        if unit.rules.names.libraries and not import_.reexport:
             continue
         outcome = index.outcome(unit.facts, import_)
         for target in () if outcome.package else outcome.targets:  # a package is not re-exported
@@ -790,9 +694,8 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
                 if _module_name(import_, target.path) == name or import_.alias == name:
                     sources.append(ModuleId((target.path,), import_.module))
             elif target.path != path:
-                sources.append(
-                    Place(target.path, import_.names[0] if import_.alias == name and import_.names else name)
-                )
+                is_renamed = import_.alias == name and import_.names
+                sources.append(Place(target.path, import_.names[0] if is_renamed else name))
     return sources
 
 
@@ -801,12 +704,11 @@ def _reexport_sources(index: CodeIndex, path: str, name: str) -> list[Place | Mo
 
 def find_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """A member of a type, its own or the nearest inherited one."""
-    members = next(
-        (members for symbol in lineage(index, owner) if (members := find_own_member(index, symbol, name))), []
-    )
+    own_or_inherited = (find_own_member(index, type_, name) for type_ in lineage(index, owner))
+    members = next(filter(None, own_or_inherited), [])
     if members and _is_part(index, whole_type(index, owner)):  # a type from outside has what our protocol asks of it
         members = [symbol for symbol in members if not _is_requirement(index, symbol)]
-    return members or _find_accessed(index, owner, name) or _find_added(index, owner, name)
+    return members or _find_accessor_field(index, owner, name) or _find_in_named_extensions(index, owner, name)
 
 
 def _is_requirement(index: CodeIndex, member: SymbolId) -> bool:
@@ -817,68 +719,46 @@ def _is_requirement(index: CodeIndex, member: SymbolId) -> bool:
     return owner.start_line <= definition.start_line <= owner.end_line
 
 
-def has_accessors(unit: Unit) -> bool:
-    """Whether fields of a file get methods when it is compiled, as from Lombok."""
-    maker = unit.facts.rules.names.accessors
-    return bool(maker) and any(import_.module.partition(".")[0] == maker for import_ in unit.imports)
-
-
-def _find_accessed(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+def _find_accessor_field(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """The field that a generated method gets or sets: `isOpen`, `getOpen` and `setOpen` mean `open`."""
     if not (accessor := _ACCESSOR.fullmatch(name)):
         return []
     fields = (accessor[1][0].lower() + accessor[1][1:], f"is{accessor[1]}")
-    places = ((symbol, index.unit(symbol.path)) for symbol in lineage(index, owner))
-    names = ((symbol, unit, f"{symbol.qualified}.{field}") for symbol, unit in places for field in fields)
-    return next(
-        (
-            [SymbolId(symbol.path, name)]
-            for symbol, unit, name in names
-            if name in unit.by_qualified and has_accessors(unit)
-        ),
-        [],
-    )
+    for type_ in lineage(index, owner):
+        unit = index.unit(type_.path)
+        for field in (f"{type_.qualified}.{name}" for name in fields):
+            if field in unit.by_qualified and has_accessors(unit):
+                return [SymbolId(type_.path, field)]
+    return []
 
 
-def accessor_names(name: str) -> set[str]:
-    """What the methods are called that get and set a field."""
-    of_truth = name[2:] if name.startswith("is") and name[2:3].isupper() else ""
-    names = {f"{word}{name[0].upper()}{name[1:]}" for word in ("get", "set", "is")}
-    return names | ({name, f"set{of_truth}"} if of_truth else set())
-
-
-def _find_added(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+def _find_in_named_extensions(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """What extensions add that have names of their own: `extension Prices on Cart`."""
-    if not index.graph.files[owner.path].rules.names.named_extensions:
+    if not index.rules(owner.path).names.named_extensions:
         return []
 
     def find() -> Sequence[SymbolId]:
         names = {symbol.qualified for symbol in lineage(index, owner)}
-        units = [index.unit(path) for path in sorted(index.files_defining(name))]
-        members = [
-            SymbolId(unit.facts.path, definition.qualified) for unit in units for definition in unit.by_name[name]
-        ]
-        adding = ((index.definition(symbol.owner), symbol) for symbol in members)
-        return [
-            symbol
-            for extension, symbol in adding
-            if extension and extension.kind == "extension" and names.intersection((extension.name, *extension.bases))
-        ]
+        added = []
+        for unit, definition in index.definitions_of(name):
+            member = SymbolId(unit.path, definition.qualified)
+            extension = index.definition(member.owner)
+            extended = (extension.name, *extension.bases) if extension and extension.kind == "extension" else ()
+            if names.intersection(extended):
+                added.append(member)
+        return added
 
     return index.memo.once(("added", owner, name), find)
 
 
 def find_members_of_containers(index: CodeIndex, unit: Unit, name: str) -> Sequence[SymbolId]:
     """What extensions of Swift add to types from outside, as those of containers are: `extension Collection<Cart>`."""
-    rules = unit.facts.rules.names
+    rules = unit.rules.names
     if not rules.extensions or not rules.open_types:
         return []
 
     def find() -> Sequence[SymbolId]:
-        units = map(index.unit, sorted(index.files_defining(name)))
-        members = (
-            SymbolId(other.facts.path, member.qualified) for other in units for member in other.by_name.get(name, ())
-        )
+        members = (SymbolId(other.path, member.qualified) for other, member in index.definitions_of(name))
         return [symbol for symbol in members if _is_part(index, whole_type(index, symbol.owner))]
 
     return index.memo.once(("of containers", name), find)
@@ -889,43 +769,39 @@ def find_extension_methods(index: CodeIndex, unit: Unit, name: str) -> Sequence[
     sees another method of the name. Of several, the nearest."""
 
     def find() -> Sequence[SymbolId]:
-        defining, rules = index.files_defining(name), unit.facts.rules.names
-        visible = index.resolver.of(unit.facts).visible(unit.facts) if defining else ()
-        paths = {path for path in (*visible, *_opened_files(index, unit, defining)) if path in defining}
-        named = [(path, definition) for path in sorted(paths) for definition in index.unit(path).by_name.get(name, ())]
-        near = nearest_all(sorted(paths), unit.facts.folder)
-        added = [(path, definition) for path, definition in named if rules.called_by_name(definition)]
-        if len(added) < sum(definition.kind == "method" for _, definition in named):
+        defining, rules = index.files_defining(name), unit.rules.names
+        visible = index.visible(unit) if defining else ()
+        paths = sorted(defining.intersection((*visible, *_opened_files(index, unit, defining))))
+        methods = [(other, method) for other in map(index.unit, paths) for method in other.named(name)]
+        added = [(other, method) for other, method in methods if rules.called_by_name(method)]
+        if len(added) < sum(method.kind == "method" for _, method in methods):
             return []
-        return [
-            SymbolId(path, index.unit(path).without_namespace(definition.qualified))
-            for path, definition in added
-            if path in near
-        ]
+        near = nearest_all(paths, unit.folder)
+        return [other.symbol(method) for other, method in added if other.path in near]
 
-    is_open = unit.facts.rules.names.imports_open
-    return index.memo.once(("extension methods", unit.facts.path, name), find) if is_open else []
+    is_open = unit.rules.names.imports_open
+    return index.memo.once(("extension methods", unit.path, name), find) if is_open else []
 
 
 def find_own_member(index: CodeIndex, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     unit = index.unit(owner.path)
-    inner, rules = f"{owner.qualified}.{name}", unit.facts.rules.names
+    inner, rules = f"{owner.qualified}.{name}", unit.rules.names
     members = [SymbolId(owner.path, inner)] if inner in unit.by_qualified else []
     if not members and rules.default_exports:
-        return _find_held(index, unit, owner, name)
+        return _find_object_method(index, unit, owner, name)
     # In Swift a method that another file adds may have the name of a property: `tableView`.
     if not rules.open_types or (members and not (rules.extensions and unit.by_qualified[inner].is_function)):
         return members
     return list(dict.fromkeys((*members, *_find_in_parts(index, owner, name))))
 
 
-def _find_held(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequence[SymbolId]:
+def _find_object_method(index: CodeIndex, unit: Unit, owner: SymbolId, name: str) -> Sequence[SymbolId]:
     """The method of an object that a variable of JavaScript holds: `const cart = { total() {} }`; its qualified name
     does not say which object has it, so the file must have one method of the name."""
-    named = unit.by_name.get(name, ())
+    named = unit.named(name)
     if len(named) != 1 or named[0].qualified != name or named[0].kind != "method" or not holds_object(index, owner):
         return []
-    lines, around = index.lines(unit.facts.file_id), unit.by_qualified[owner.qualified]
+    lines, around = index.lines(unit.path), unit.by_qualified[owner.qualified]
     first, written = (lines.get(at, "") for at in (around.start_line + 1, named[0].start_line))
     is_inside = around.start_line < named[0].start_line <= around.end_line
     return [SymbolId(owner.path, name)] if is_inside and _indent(first) == _indent(written) else []
@@ -936,7 +812,7 @@ def holds_object(index: CodeIndex, symbol: SymbolId) -> bool:
     definition, facts = index.definition(symbol), index.graph.files[symbol.path]
     if definition is None or definition.kind not in ("variable", "constant") or not facts.rules.names.default_exports:
         return False
-    return _OBJECT.search(index.lines(facts.file_id).get(definition.start_line, "")) is not None
+    return _OBJECT.search(index.lines(facts.path).get(definition.start_line, "")) is not None
 
 
 def _indent(text: str) -> int:
@@ -946,7 +822,7 @@ def _indent(text: str) -> int:
 def whole_type(index: CodeIndex, part: SymbolId) -> SymbolId:
     """The type that a part belongs to: what an extension of Swift or an `impl` of Rust adds to, or the first part of a
     class of C# that is written in several. For a type from outside stands the first part of it."""
-    definition, rules = index.definition(part), index.graph.files[part.path].rules
+    definition, rules = index.definition(part), index.rules(part.path)
     if definition is None or not rules.names.open_types:
         return part
     name, is_partial = definition.name, _PARTIAL.search(definition.signature.partition(definition.name)[0]) is not None
@@ -962,16 +838,16 @@ def whole_type(index: CodeIndex, part: SymbolId) -> SymbolId:
             return [symbol for symbol in alike if spaces.issuperset(index.graph.files[symbol.path].packages)][:1]
         near = [SymbolId(part.path, f"{scope}.{name}") for scope in enclosing_names(part.owner.qualified)]
         far: Meaning
-        if not unit.facts.rules.imports.paths:
-            seen = *_opened_files(index, unit, defining), *index.resolver.of(unit.facts).visible(unit.facts)
+        if not unit.rules.imports.paths:
+            seen = *_opened_files(index, unit, defining), *index.visible(unit)
             far = [symbol for path in dict.fromkeys(seen) for symbol in alike if symbol.path == path]
         elif part.owner.qualified:
             far = resolve_dotted(index, unit, part.qualified.replace(".", "::"), "")
         else:
-            far = resolve_imported(index, unit, name) or _find_beside(index, unit, name)
-        every = [symbol for symbol in (*near, SymbolId(part.path, name), *far) if isinstance(symbol, SymbolId)]
+            far = resolve_imported(index, unit, name) or _find_without_import(index, unit, name)
+        every = symbols_of((*near, SymbolId(part.path, name), *far))
         whole = (symbol for symbol in every if is_type(index, symbol) and not _is_part(index, symbol))
-        return [*islice(chain(whole, (symbol for symbol in far if isinstance(symbol, SymbolId))), 1)]
+        return [*islice(chain(whole, symbols_of(far)), 1)]
 
     return next(iter(index.memo.once(("whole", part), find)), part)
 
@@ -988,23 +864,24 @@ def _of_language(index: CodeIndex, paths: Iterable[str], language: str) -> list[
 def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequence[SymbolId]:
     """What the parts of a type define by a name, or the parts themselves: in its package, as in Go, or anywhere."""
     unit, qualified = index.unit(owner.path), f"{owner.qualified}.{inner}".rstrip(".")
-    rules, defining = unit.facts.rules.names, index.files_defining(qualified.rpartition(".")[2])
+    rules, defining = unit.rules.names, index.files_defining(qualified.rpartition(".")[2])
     if rules.constants or rules.structural:
-        seen = sorted(defining) if rules.constants else index.resolver.of(unit.facts).visible(unit.facts)
+        seen = sorted(defining) if rules.constants else index.visible(unit)
         others = (SymbolId(path, qualified) for path in seen if path in defining)
         return [symbol for symbol in others if index.definition(symbol)]
     whole = whole_type(index, owner)
 
     def find() -> Sequence[SymbolId]:
         last = f".{whole.qualified.rpartition('.')[2]}.{inner}".rstrip(".")
-        return [
-            symbol
-            for other in map(index.unit, _of_language(index, defining, unit.facts.language))
-            for definition in other.by_name.get(last.rpartition(".")[2], ())
-            if f".{definition.qualified}".endswith(last)
-            for symbol in [SymbolId(other.facts.path, other.without_namespace(definition.qualified))]
-            if whole_type(index, symbol.owner if inner else symbol) == whole
-        ]
+        found = []
+        for other in map(index.unit, _of_language(index, defining, unit.facts.language)):
+            alike = [
+                definition
+                for definition in other.named(last.rpartition(".")[2])
+                if f".{definition.qualified}".endswith(last)
+            ]
+            found += [other.symbol(definition) for definition in alike]
+        return [symbol for symbol in found if whole_type(index, symbol.owner if inner else symbol) == whole]
 
     return index.memo.once(("in parts", whole, inner), find)
 
@@ -1012,30 +889,14 @@ def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequen
 def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """What a member overrides or implements in the types of this codebase that its own type extends."""
     owner, name = symbol.owner, symbol.qualified.rpartition(".")[2]
-    if index.graph.files[symbol.path].rules.names.whole_modules:
-        return _find_in_protocol(index, symbol)
+    if index.rules(symbol.path).names.whole_modules:
+        return find_in_protocol(index, symbol)
     above = (base for base in lineage(index, owner) if base.qualified != owner.qualified)
-    found = [found for base in above for found in find_own_member(index, base, name)] if owner.qualified else []
-    return [*found, *(method for method in _find_satisfied(index, symbol) if method not in found)]
+    inherited = [member for base in above for member in find_own_member(index, base, name)] if owner.qualified else []
+    return [*inherited, *(method for method in _find_interface_methods(index, symbol) if method not in inherited)]
 
 
-def _find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
-    """What a function of Elixir implements: one of a protocol, named as the implementation is, or of a behaviour."""
-    implementation, name = index.definition(symbol.owner), symbol.qualified.rpartition(".")[2]
-    unit, paths = index.unit(symbol.path), index.files_defining(name)
-    if implementation is None or implementation.kind != "impl":
-        use = Reference(name, 0, "use", symbol.owner.qualified)
-        written = _BEHAVIOUR.findall(index.lines(unit.facts.file_id).whole_text()) if len(paths) > 1 else ()
-        modules = [_full_name(index, unit, module.split("."), use) for module in written]
-        callbacks = [
-            SymbolId(path, f"{module}.{name}") for module in modules for path in _module_files(index, unit, module)
-        ]
-        return [callback for callback in callbacks if callback != symbol and index.definition(callback)]
-    meant = [SymbolId(path, symbol.qualified) for path in sorted(paths) if path != symbol.path]
-    return [function for function in meant if (found := index.definition(function.owner)) and found.kind == "protocol"]
-
-
-def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
+def _find_interface_methods(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     """In Go a type implements every interface all of whose methods it has, with as many parameters and results; a name
     that very many files define is not followed."""
     owner, name, facts = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
@@ -1043,10 +904,10 @@ def _find_satisfied(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
     if len(defining) > _MOST_DEFINING:
         return []
     interfaces = (
-        SymbolId(path, interface)
-        for path in _of_language(index, defining, facts.language)
-        for interface, definition in index.unit(path).by_qualified.items()
-        if definition.kind == "interface" and f"{interface}.{name}" in index.unit(path).by_qualified
+        SymbolId(unit.path, interface)
+        for unit in map(index.unit, _of_language(index, defining, facts.language))
+        for interface, definition in unit.by_qualified.items()
+        if definition.kind == "interface" and f"{interface}.{name}" in unit.by_qualified
     )
     return [
         SymbolId(interface.path, f"{interface.qualified}.{name}")
@@ -1103,7 +964,7 @@ def find_parts(index: CodeIndex, owner: SymbolId) -> Sequence[SymbolId]:
 
     def find() -> Sequence[SymbolId]:
         definition, unit = index.definition(owner), index.unit(owner.path)
-        if definition is None or definition.kind == "module" or not unit.facts.rules.names.open_types:
+        if definition is None or definition.kind == "module" or not unit.rules.names.open_types:
             return [owner]
         return list(dict.fromkeys((owner, *_find_in_parts(index, owner))))
 
@@ -1114,16 +975,15 @@ def _find_written_bases(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]
     definition, unit = index.definition(owner), index.unit(owner.path)
     if definition is None:
         return
-    alike = (part for part in unit.by_name.get(definition.name, ()) if part.qualified == definition.qualified)
+    alike = (part for part in unit.named(definition.name) if part.qualified == definition.qualified)
     traits = [base for part in alike if part.kind in ("impl", "extension") for base in part.bases]  # a block for each
     written = list(dict.fromkeys((*definition.bases, *traits)))
     for row in index.bindings(unit).inside(EMBEDS, definition.qualified):
         written += [embedded.name for embedded in written_types(row.text) if embedded.name]
-    if unit.facts.rules.names.open_traits and any(base.endswith("Facade") for base in definition.bases):
-        written += _FACING.findall(index.lines(unit.facts.file_id).whole_text())
+    if unit.rules.names.open_traits and any(base.endswith("Facade") for base in definition.bases):
+        written += _FACING.findall(index.lines(unit.path).whole_text())
     for base in written:
-        meaning = resolve_dotted(index, unit, base, owner.owner.qualified)
-        yield from (symbol for symbol in meaning if isinstance(symbol, SymbolId))
+        yield from symbols_of(resolve_dotted(index, unit, base, owner.owner.qualified))
 
 
 def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> Meaning:
@@ -1144,7 +1004,7 @@ def resolve_dotted(index: CodeIndex, unit: Unit, written: str, within: str) -> M
 def resolve_in_namespace(index: CodeIndex, unit: Unit, namespace: str, name: str) -> Meaning:
     if not namespace:
         return []
-    key = ("inside", unit.facts.path, namespace, name)
+    key = ("inside", unit.path, namespace, name)
     return index.memo.once(key, lambda: _find_in_headers(index, unit, name, index.files_defining(name), namespace))
 
 
@@ -1162,7 +1022,7 @@ def merge_opened(index: CodeIndex, owners: Sequence[Item]) -> Sequence[Item]:
     first: dict[object, Item] = {}
     for owner in owners:
         key: object = owner
-        if isinstance(owner, SymbolId) and index.graph.files[owner.path].rules.names.constants:
+        if isinstance(owner, SymbolId) and index.rules(owner.path).names.constants:
             key = owner.qualified
         first.setdefault(key, owner)
     return list(first.values())
@@ -1185,29 +1045,27 @@ def resolve_attribute(index: CodeIndex, owner: SymbolId | ModuleId, name: str) -
 
 def is_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
     """Whether a receiver is bound to something outside the codebase: its members are not ours either."""
-    may_be_shadowed = unit.facts.rules.names.outside == "types" and not name[:1].isupper()
+    may_be_shadowed = unit.rules.names.outside == "types" and not name[:1].isupper()
     return not may_be_shadowed and is_imported_from_outside(index, unit, name)
 
 
 def is_imported_from_outside(index: CodeIndex, unit: Unit, name: str) -> bool:
     """Whether only imports from outside bind a name. One that another import brings from here, as after a `try`, is
     ours."""
-    rules = unit.facts.rules
+    rules = unit.rules
 
     def find() -> list[str]:
-        bringing = (
-            [import_ for import_ in unit.imports if name in rules.imports.bound(import_)] if rules.names.outside else ()
-        )
-        return sorted({index.outcome(unit.facts, import_).status for import_ in bringing})
+        binding = (import_ for import_ in unit.imports if rules.names.outside and name in rules.imports.bound(import_))
+        return sorted({index.outcome(unit.facts, import_).status for import_ in binding})
 
-    is_outside = index.memo.once(("brought", unit.facts.path, name), find) == ["external"]
+    is_outside = index.memo.once(("bound outside", unit.path, name), find) == ["external"]
     return is_outside and name not in unit.by_qualified
 
 
 def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> bool:
     """Whether a receiver is a constant of Ruby or a type of Java or Kotlin that nothing here defines: `ENV`,
     `Net::HTTP`, `Math`. What its methods return may be ours."""
-    rules = unit.facts.rules
+    rules = unit.rules
     is_type = rules.names.imports_show and rules.imports.binds_last and not receiver.isupper()
     is_constant = (rules.names.constants or is_type) and _CONSTANT.fullmatch(receiver) is not None
     return is_constant and not any(map(index.files_defining, receiver.split(".")))
@@ -1216,184 +1074,12 @@ def is_constant_from_outside(index: CodeIndex, unit: Unit, receiver: str) -> boo
 def is_scope_from_outside(index: CodeIndex, unit: Unit, name: str, line: int) -> bool:
     """Whether a file of C++ writes `name::` for what nothing here defines: `std::move`. A parameter of a template may
     be ours, and so may what has another name here."""
-    lines = index.lines(unit.facts.file_id) if unit.facts.rules.imports.headers else {}
+    lines = index.lines(unit.path) if unit.rules.imports.headers else {}
     if f"{name}::" not in lines.get(line, "") or index.files_defining(name) or is_namespace(index, unit, name):
         return False
-    text = index.lines(unit.facts.file_id).whole_text()
+    text = index.lines(unit.path).whole_text()
     return re.search(rf"\b(?:typename|class|namespace|using)\s+{re.escape(name)}\b", text) is None
 
 
 _OPENED = re.compile(r"\busing namespace ([\w:]+)")
 _CONSTANT = re.compile(r"[A-Z]\w*(?:\.[A-Z]\w*)*")
-
-# --- whole names of modules ------------------------------------------------------------------------------------------
-# In Elixir every module is known by its full name, shortened by an alias, a nested module or `__MODULE__`; functions
-# follow their module's name, or are the module's own or imported ones.
-
-_CHAIN = re.compile(r"(?:[A-Z]\w*|__MODULE__)(?:\.[A-Z]\w*)*\.\Z")  # what precedes a name, up to its dot
-# A module before an atom that names a function of it: `{Cart, :total, []}`, `use Web, :html`, `apply(…)`, and in routes
-# `get "/cart", CartController, :show`, below `scope "/", Shop do`.
-_BEFORE_ATOM = re.compile(
-    r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z"
-)
-_ERLANG = re.compile(r"(?<![:\w]):[a-z]\w*\.\Z")  # a module from outside: `:timer.sleep`
-_BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
-_PLUG = re.compile(r"\s*plug[ (]\s*:")
-_ROUTES = re.compile(r"(?m)^ *scope\b")
-_ROUTE_SCOPE = re.compile(r" *scope\b[^#\n]*?[ (]([A-Z][\w.]*)")
-_DECLARED = re.compile(r"(?:\bdef\w*|@spec|@callback)\s+\Z")
-_LONGER = re.compile(r"\.[A-Z]")
-_WORD = re.compile(r"\s*(\w+)")
-_STATEMENT = re.compile(r"\s*|.*(?:->|<-|=|\bdo:|\belse:|;)\s*")  # what a call without brackets may follow
-_ARGUMENT = re.compile(
-    r"[ \t]+(?!(?:and|or|in|not|when|do|end|else|after|rescue|catch)\b)(?:[\w\"'{\[%@]|:(?!:)|&(?!&)|~[A-Za-z]|<<(?!<))"
-)
-_BLOCK = re.compile(r"[ \t]+do\s*\Z")
-_MODULES = frozenset({"module", "protocol", "impl"})
-
-Symbols = tuple[SymbolId, ...]
-
-
-def _is_command(before: str, after: str) -> bool:
-    """Whether the context of a name makes it a call without brackets: `scope "/", Shop do`, `|> run`."""
-    has_argument = _ARGUMENT.match(after) or (not before.strip() and _BLOCK.match(after))
-    return bool(has_argument and _STATEMENT.fullmatch(before)) or before.rstrip().endswith("|>")
-
-
-def resolve_in_module(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
-    """The symbols meant between what stands before and after a name on its line; empty if something else is meant,
-    None if unknown."""
-    chain, is_component = _CHAIN.search(before), before.endswith("<.")
-    if _ERLANG.search(before):
-        return ()
-    if chain is None and before.endswith((".", "@")) and not is_component:
-        return None if before.endswith(".") and after.startswith("(") else ()  # or a field or attribute
-    parts = chain.group().split(".")[:-1] if chain else []
-    if unit.facts.rules.is_template:
-        if home := next((edge.source for edge in index.graph.edges_to(unit.facts.path)), ""):
-            unit = index.unit(home)
-            use = replace(use, within=unit.facts.packages[0] if unit.facts.packages else "", line=0)
-        elif not parts and not use.name[:1].isupper():
-            return None  # which module has the template as a function is not known
-    if use.name[:1].isupper():
-        scoped = ".".join([*_route_scopes(index, unit, use.line), *parts, use.name])
-        is_routed = _module_files(index, unit, scoped)
-        whole = scoped if is_routed else _full_name(index, unit, [*parts, use.name], use)
-        is_longer = _LONGER.match(after) is not None
-        return () if is_longer else tuple(SymbolId(path, whole) for path in _module_files(index, unit, whole))
-    if parts:
-        return _function(index, unit, _full_name(index, unit, parts, use), use.name)
-    if pair := _BEFORE_ATOM.search(before):
-        scoped = ".".join([*_route_scopes(index, unit, use.line), pair[1]])
-        functions = _function(index, unit, scoped, use.name) if scoped != pair[1] else ()
-        return functions or _function(index, unit, _full_name(index, unit, pair[1].split("."), use), use.name)
-    return _own_function(index, unit, replace(use, role="call") if is_component else use, before, after)
-
-
-def _function(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols | None:
-    """A module from outside has none of ours; one of ours may have functions made by a macro."""
-    functions = [SymbolId(path, f"{module}.{name}") for path in _module_files(index, unit, module)]
-    return tuple(symbol for symbol in functions if index.definition(symbol)) or (None if functions else ())
-
-
-def _own_function(index: CodeIndex, unit: Unit, use: Reference, before: str, after: str) -> Symbols | None:
-    is_plug = _PLUG.fullmatch(before) is not None
-    if (before.endswith(":") and not is_plug) or after.startswith(":") or _DECLARED.search(before):
-        return ()  # an atom, a key, or the function itself
-    if use.role != "call" and not (is_plug or before.endswith("&")) and not _is_command(before, after):
-        return ()  # without brackets and arguments it is a variable
-    imported = (*_imports_with(index, unit, "import"), *_imports_by_use(index, unit, "import"))
-    for module in (
-        _module_around(unit, use.within),
-        *(name for import_ in imported for name in _modules_of(unit, import_)),
-    ):
-        functions = _function(index, unit, module, use.name) if module else None
-        if functions:
-            return functions
-    # One of our modules may write the function into those that use it.
-    files = {
-        path for import_ in _imports_with(index, unit, "use") for path in _module_files(index, unit, import_.module)
-    }
-    return None if any(index.lines(index.graph.files[path].file_id).mention(use.name) for path in files) else ()
-
-
-def _imports_by_use(index: CodeIndex, unit: Unit, keyword: str) -> Sequence[Import]:
-    """What `use` imports: what the used modules write inside their functions, where they may use others."""
-
-    def find_inside(path: str, keyword: str) -> list[Import]:
-        other = index.unit(path)
-        callables = [definition for definition in other.definitions if symbol_kind(definition.kind).is_callable]
-        written = _imports_with(index, other, keyword)
-        return [
-            import_
-            for import_ in written
-            if any(definition.start_line < import_.line <= definition.end_line for definition in callables)
-        ]
-
-    def find_files(used: Sequence[Import]) -> list[str]:
-        return [path for import_ in used for path in _module_files(index, unit, import_.module)]
-
-    def find() -> list[Import]:
-        used = reachable(
-            find_files(_imports_with(index, unit, "use")), lambda path: find_files(find_inside(path, "use"))
-        )
-        return [import_ for path in used for import_ in find_inside(path, keyword)]
-
-    return index.memo.once(("by use", unit.facts.path, keyword), find)
-
-
-def _modules_of(unit: Unit, import_: Import) -> list[str]:
-    module = whole_module(unit.facts, import_.module)
-    return [f"{module}.{name}" for name in import_.names] or [module]
-
-
-def _route_scopes(index: CodeIndex, unit: Unit, line: int) -> list[str]:
-    """The modules of the blocks around a route, the outermost first."""
-    lines, modules = index.lines(unit.facts.file_id), list[str]()
-    if not index.memo.once(("routes", unit.facts.path), lambda: _ROUTES.findall(lines.whole_text())):
-        return []
-    depth = 1000
-    for text in (lines.get(above, "") for above in range(line, 0, -1)):
-        indent = len(text) - len(text.lstrip())
-        if text.strip() and indent < depth:  # a line around the last one
-            depth, scope = indent, _ROUTE_SCOPE.match(text)
-            modules = [scope[1], *modules] if scope else modules
-    return modules
-
-
-def _full_name(index: CodeIndex, unit: Unit, parts: list[str], use: Reference) -> str:
-    (first, *rest), around = parts, _module_around(unit, use.within)
-    if first == "__MODULE__":
-        return ".".join([around, *rest])
-    for short, whole in _aliases(index, unit):
-        if short == first:
-            return ".".join([whole, *rest])
-    nested = (".".join([module, *parts]) for module in enclosing_names(around))
-    return next((inner for inner in nested if inner in unit.by_qualified), ".".join(parts))
-
-
-def _module_around(unit: Unit, within: str) -> str:
-    around = ((scope, unit.by_qualified.get(scope)) for scope in enclosing_names(within))
-    return next((scope for scope, definition in around if definition and definition.kind in _MODULES), "")
-
-
-def _aliases(index: CodeIndex, unit: Unit) -> Sequence[tuple[str, str]]:
-    """The short names of modules, and their full ones."""
-
-    def find() -> list[tuple[str, str]]:
-        short: dict[str, str] = {}
-        for import_ in (*_imports_by_use(index, unit, "alias"), *_imports_with(index, unit, "alias")):
-            short.update({import_.alias or module.rpartition(".")[2]: module for module in _modules_of(unit, import_)})
-        return list(short.items())
-
-    return index.memo.once(("aliases", unit.facts.path), find)
-
-
-def _imports_with(index: CodeIndex, unit: Unit, keyword: str) -> list[Import]:
-    lines = index.lines(unit.facts.file_id)
-    keywords = ((import_, _WORD.match(lines.get(import_.line, ""))) for import_ in unit.imports)
-    return [import_ for import_, word in keywords if word and word.group(1) == keyword]
-
-
-def _module_files(index: CodeIndex, unit: Unit, module: str) -> list[str]:
-    return [target.path for target in index.outcome(unit.facts, Import(module, 0)).targets]

@@ -248,7 +248,7 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
         read = _MANIFESTS.get(name) or _MANIFESTS.get(name[name.rfind(".") :])
         if read is None or not is_shipped_folder(folder) or _TEST_PACKAGE.match(folder):
             continue
-        text = index.lines(index.graph.files[path].file_id).whole_text()
+        text = index.lines(path).whole_text()
         try:
             home = _Folder(index, folder, scripts)
             named = [home.join(path) for path in read(home, text)]
@@ -266,7 +266,7 @@ def _has_code(index: CodeIndex, path: str) -> bool:
     file = index.graph.files[path]
     if file.exports or index.graph.edges_from(path):
         return True
-    return not path.endswith("/__init__.py") and index.lines(file.file_id).whole_text().strip() != ""
+    return not path.endswith("/__init__.py") and index.lines(file.path).whole_text().strip() != ""
 
 
 def _starting_files(
@@ -333,13 +333,13 @@ def _programs(index: CodeIndex) -> set[str]:
         if (file := index.by_id.get(file_id)) is not None and definition.is_function
         if name == "main" or not file.rules.imports.timed
         if not file.rules.imports.paths or _CARGO_MAIN.search(file.path)  # elsewhere a macro of the name
-        if not (file.rules.imports.headers and _is_for_tests(index.lines(file_id), definition.start_line))
+        if not (file.rules.imports.headers and _is_for_tests(index.lines(file.path), definition.start_line))
     }
     marking = {file.file_id: file for file in index.by_id.values() if file.rules.names.main_mark and is_source(file)}
     for file_id, definition in index.facts.outlines(list(marking)) if marking else ():
         file = marking[file_id]
         if definition.is_type and definition.bases and file.path not in programs:
-            lines = index.lines(file_id)
+            lines = index.lines(file.path)
             above = (lines.get(line, "").strip() for line in (definition.start_line - 1, definition.start_line))
             programs |= {file.path} if any(re.match(file.rules.names.main_mark, line) for line in above) else set()
     return programs

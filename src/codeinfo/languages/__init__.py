@@ -13,7 +13,7 @@ from pathlib import Path
 
 from codeinfo.errors import UsageError
 from codeinfo.files import read_table
-from codeinfo.languages import c_family, ecmascript, modules, namespaces, python
+from codeinfo.languages import ecmascript, modules, namespaces, python
 from codeinfo.languages.model import BY_NAME, Language, Markup, Syntax
 from codeinfo.languages.model import get_language as get_language
 from codeinfo.languages.model import language_family as language_family
@@ -61,7 +61,7 @@ _WITHOUT_SYNTAX = (
 
 # --- all of them -----------------------------------------------------------------------------------------------------
 
-_FAMILIES = (python, ecmascript, namespaces, c_family, modules)
+_FAMILIES = (python, ecmascript, namespaces, modules)
 LANGUAGES: tuple[Language, ...] = (
     *(language for family in _FAMILIES for language in family.LANGUAGES),
     *_WITHOUT_SYNTAX,
@@ -113,7 +113,7 @@ def language_named(name: str) -> str:
 def language_of_text(path: str, text: str) -> Language | None:
     """Like `language_of`, given the content: shebangs are read, and C and C++ headers distinguished."""
     if path.endswith((".h", ".H")):
-        return c_family.header_language(text)
+        return modules.header_language(text)
     return language_of(path, text[: max(text.find("\n"), 0) or 200] if text.startswith("#!") else "")
 
 

@@ -202,7 +202,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     inline_tests: bool = False  # tests may be written beside the code
     linked: bool = False  # an exported function has one name in the whole program
     whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
-    symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/names.py)
+    symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/conventions.py)
     # imports (`resolve_imported`, `is_from_outside`)
     imports_show: bool = False  # an imported name is written in the import, in the same spelling
     imports_open: bool = False  # an import without names opens a namespace
