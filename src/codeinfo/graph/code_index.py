@@ -110,9 +110,8 @@ class ImportResolver:
             used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
         certain = (import_ for import_ in imports if import_.alias or import_.names or rules.binds_last)
-        settled = frozenset(
-            (*source.exports, *source.hidden, *(name for import_ in certain for name in last_name(import_)))
-        )
+        bound = (name for import_ in certain for name in last_name(import_))
+        settled = frozenset((*source.exports, *source.hidden, *bound))
         exported = self.tree.exported if source.rules.names.extensions else frozenset()
         open_names = _OpenNames(rules, used, settled, exported)
         edges: dict[str, Edge] = {}
@@ -176,11 +175,8 @@ class ImportResolver:
         ]
 
     def _implicit_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
-        visible = (
-            [path for path in dict.fromkeys(self.of(source).visible(source)) if path != source.path]
-            if names.used
-            else []
-        )
+        paths = dict.fromkeys(self.of(source).visible(source)) if names.used else ()
+        visible = [path for path in paths if path != source.path]
         return [
             Edge(source.path, path, min(names.used[name] for name in listed), listed, implicit=True)
             for path, listed in self._used_names(source, visible, names).items()
@@ -411,10 +407,8 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
     """A manifest as the root would have it if it were its own module, for a root inside a module."""
     if rules.nested_manifest is None:
         return ""
-    folders = (
-        (_config(folder, rules.manifest), root.relative_to(folder).as_posix()) for folder in _folders_above(root)
-    )
-    nested = (rules.nested_manifest(manifest, inside) for manifest, inside in folders)
+    folders = ((folder, root.relative_to(folder).as_posix()) for folder in _folders_above(root))
+    nested = (rules.nested_manifest(_config(folder, rules.manifest), inside) for folder, inside in folders)
     return next(filter(None, nested), "")
 
 
@@ -655,9 +649,8 @@ class CodeIndex:
         own, tables = self._served(path), self._tables_naming(path)
         rows = [*own, *chain.from_iterable(tables.values())]
         starts = [served for served in rows if served.is_start]
-        above = [
-            row for table in tables for rows in self._tables_naming(table).values() for row in rows if row.is_start
-        ]
+        listed = (row for table in tables for rows in self._tables_naming(table).values() for row in rows)
+        above = [served for served in listed if served.is_start]
         pairs = ((start, served) for start in starts for served in own if served != start)
         inside = (served._replace(path=(*start.path, *served.path)) for start, served in pairs)
         offered = {(served.path, served.is_start) for served in (*rows, *inside) if any(served.path)}

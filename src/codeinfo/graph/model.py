@@ -151,11 +151,8 @@ class Unit(Struct, frozen=True, dict=True):
             return {import_.module.rpartition("::")[2]} if is_whole else {import_.alias, *import_.names}
 
         names = {name for import_ in self.imports for name in brought(import_)}
-        return group_by_key(
-            (name, import_)
-            for import_ in self.imports
-            for name in (names if import_.names == ("*",) else brought(import_))
-        )
+        bound = ((names if import_.names == ("*",) else brought(import_), import_) for import_ in self.imports)
+        return group_by_key((name, import_) for names, import_ in bound for name in names)
 
     @cached_property
     def renamed(self) -> frozenset[str]:
@@ -462,11 +459,8 @@ def centrality(paths: Sequence[str], edges: Sequence[Edge]) -> Mapping[str, floa
     file has 1.
     """
     position = {path: number for number, path in enumerate(paths)}
-    pairs = [
-        (position[edge.source], position[edge.target])
-        for edge in edges
-        if edge.source in position and edge.target in position
-    ]
+    known = (edge for edge in edges if edge.source in position and edge.target in position)
+    pairs = [(position[edge.source], position[edge.target]) for edge in known]
     if not pairs:
         return {}
     import numpy as np

@@ -248,12 +248,8 @@ def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
         around = [import_ for import_ in around if not import_.alias and not import_.names]
     elif rules.imports.binds_last:
         outside = [import_ for import_ in on_line if index.outcome(unit.facts, import_).status == "external"]
-        around = [
-            import_
-            for import_ in around
-            if use.name[0].islower() and (import_.names or len(path) <= len(import_.module))
-        ]
-        around += outside
+        around = around if use.name[0].islower() else []
+        around = [import_ for import_ in around if import_.names or len(path) <= len(import_.module)] + outside
     else:
         return False
     return bool(around and index.files_defining(use.name))
@@ -369,13 +365,10 @@ def _find_linked(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId
     """A C function has one name in the whole program: if only one file defines it, a call means that."""
     if not unit.rules.names.linked or use.role != "call":
         return ()
-    bodies = [
-        (other, definition)
-        for other, definition in index.definitions_of(use.name)
-        if definition.kind != "prototype" and other.rules.imports.headers
-    ]
-    is_one = len(bodies) == 1 and bodies[0][1].kind == "function" and bodies[0][1].exported
-    return (SymbolId(bodies[0][0].path, use.name),) if is_one else ()
+    in_c = ((other.path, body) for other, body in index.definitions_of(use.name) if other.rules.imports.headers)
+    bodies = [(path, body) for path, body in in_c if body.kind != "prototype"]
+    is_linked = len(bodies) == 1 and bodies[0][1].kind == "function" and bodies[0][1].exported
+    return (SymbolId(bodies[0][0], use.name),) if is_linked else ()
 
 
 def _resolve_import_path(index: CodeIndex, unit: Unit, use: Reference) -> Resolution | None:
@@ -534,10 +527,8 @@ def _resolve_narrowed(index: CodeIndex, unit: Unit, use: Reference, rows: Sequen
 
 def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int, str]]:
     """The types that functions of one name check a receiver for, with the lines that do."""
-    lines, name = index.lines(unit.path), use.within.rpartition(".")[2]
-    bodies = [
-        definition for definition in unit.named(name) if definition.qualified == use.within and definition.is_function
-    ]
+    lines, named = index.lines(unit.path), unit.named(use.within.rpartition(".")[2])
+    bodies = [body for body in named if body.qualified == use.within and body.is_function]
     check = re.compile(_CHECK.format(re.escape(use.receiver).replace(r"\.", r"(?:\?\.|->|::)")))
     numbered = [(at, lines.get(at, "")) for body in bodies for at in range(body.start_line, body.end_line + 1)]
     return [(line, found[1] or found[2]) for line, text in numbered for found in check.finditer(text)]

@@ -472,9 +472,8 @@ def unused_exports(
 ) -> code.UnusedReport:
     """`generated` holds texts that are not indexed; any word in them counts as a use. `public` are the files that a
     manifest offers to others."""
-    used_by_file = {
-        file_id: frozenset(UsedNames(packed)) for file_id, packed in index.facts.references(list(index.by_id))
-    }
+    uses = index.facts.references(list(index.by_id))
+    used_by_file = {file_id: frozenset(UsedNames(packed)) for file_id, packed in uses}
     users = Counter(name for names in used_by_file.values() for name in names)  # name → files that use it
     offered, examined = _list_offered(index, below)
     whole = _find_passed_whole(index, public)
@@ -604,9 +603,8 @@ def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -
     """Of some definitions, those that a header has or declares, those in packages of Go that other modules can import,
     and those in published packages of JavaScript and in libraries of Rust."""
     files = {info.id: index.graph.files[info.path] for info in symbols}
-    folders = {
-        folder for file in files.values() if file.rules.names.default_exports for folder in ancestors(file.folder)
-    }
+    script_files = (file for file in files.values() if file.rules.names.default_exports)
+    folders = {folder for file in script_files for folder in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
     def is_open(file: FileFacts, name: str) -> bool:

@@ -1050,9 +1050,8 @@ def _find_references_without_call(index: CodeIndex, lookup: Lookup) -> list[code
 
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
-    overriding = [
-        (method, base) for method, body in lookup.symbols.items() for base in _find_overridden(index, method, body)
-    ]
+    members = lookup.symbols.items()
+    overriding = [(symbol, base) for symbol, member in members for base in _find_overridden(index, symbol, member)]
     sources = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
@@ -1127,9 +1126,8 @@ class Caller(Struct, frozen=True):
 def near_callers(index: CodeIndex, path: str, qualified: str) -> tuple[Caller, ...]:
     """The callers of a definition in its own file and in its most important importers, tests excluded. Resolved ones
     first, then by number of calls. Few files are read, since a search waits for this."""
-    calls: tuple[Caller, ...] = index.answers.once(
-        ("callers", path, qualified), lambda: _near_callers(index, path, qualified)
-    )
+    key = ("callers", path, qualified)
+    calls: tuple[Caller, ...] = index.answers.once(key, lambda: _near_callers(index, path, qualified))
     return calls
 
 

@@ -100,11 +100,7 @@ class Compiler:
         """What a name on a line means; `text` is the line. Empty if the compiler knows no more than we do."""
         if not text.isascii():  # columns are counted differently there
             return []
-        found = [
-            occurrence.symbol
-            for occurrence in self._on_line(path, line)
-            if text[occurrence.start : occurrence.end] == name
-        ]
+        found = [place.symbol for place in self._on_line(path, line) if text[place.start : place.end] == name]
         return [] if any(symbol.startswith("local ") for symbol in found) else found
 
     def defines(self, path: str, line: int, symbol: str) -> bool:

@@ -498,11 +498,8 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
     above = [import_ for import_ in giving if import_.line < line <= import_.line + _MOST_IMPORT_LINES]
     if unit.rules.names.default_exports:  # the module ends the statement
         lines = index.lines(unit.path)
-        above = [
-            statement
-            for statement in above
-            if not any(statement.module in lines.get(at, "") for at in range(statement.line, line))
-        ]
+        texts = [(import_, [lines.get(at, "") for at in range(import_.line, line)]) for import_ in above]
+        above = [import_ for import_, between in texts if not any(import_.module in text for text in between)]
     meaning: list[SymbolId | ModuleId] = []
     for target in index.targets(unit, *(on_line or above[-1:])):
         meaning += resolve_export(index, target.path, name) if target.names else [ModuleId((target.path,), name)]
@@ -875,12 +872,8 @@ def _find_in_parts(index: CodeIndex, owner: SymbolId, inner: str = "") -> Sequen
         last = f".{whole.qualified.rpartition('.')[2]}.{inner}".rstrip(".")
         found = []
         for other in map(index.unit, _of_language(index, defining, unit.facts.language)):
-            alike = [
-                definition
-                for definition in other.named(last.rpartition(".")[2])
-                if f".{definition.qualified}".endswith(last)
-            ]
-            found += [other.symbol(definition) for definition in alike]
+            named = other.named(last.rpartition(".")[2])
+            found += [other.symbol(part) for part in named if f".{part.qualified}".endswith(last)]
         return [symbol for symbol in found if whole_type(index, symbol.owner if inner else symbol) == whole]
 
     return index.memo.once(("in parts", whole, inner), find)

@@ -62,15 +62,11 @@ _WITHOUT_SYNTAX = (
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 _FAMILIES = (python, ecmascript, namespaces, modules)
-LANGUAGES: tuple[Language, ...] = (
-    *(language for family in _FAMILIES for language in family.LANGUAGES),
-    *_WITHOUT_SYNTAX,
-)
+_READ = (language for family in _FAMILIES for language in family.LANGUAGES)
+LANGUAGES: tuple[Language, ...] = (*_READ, *_WITHOUT_SYNTAX)
 BY_NAME.update({language.name: language for language in LANGUAGES})
 STYLESHEETS = frozenset({"css", "scss"})  # code by kind, but without logic
-GRAMMARS: Mapping[str, Syntax] = {
-    language.name: language.syntax for language in LANGUAGES if language.syntax is not None
-}
+GRAMMARS: Mapping[str, Syntax] = {row.name: row.syntax for row in LANGUAGES if row.syntax is not None}
 _BY_EXTENSION = {extension: language for language in LANGUAGES for extension in language.extensions.split()}
 _BY_FILENAME = {filename: language for language in LANGUAGES for filename in language.filenames.split()}
 _BY_INTERPRETER = {shebang: language for language in LANGUAGES for shebang in language.shebangs.split()}

@@ -121,9 +121,8 @@ class CIncludes(Resolver):
         if name.removesuffix(".h") in _STANDARD or (system and ("." not in name or name.startswith(_SYSTEM_FOLDERS))):
             return model.EXTERNAL
         plain = "/".join(part for part in name.split("/") if part not in ("..", ".", ""))
-        found = self._tree.paths_ending_in(plain) or tuple(
-            path for path in self._tree.from_above(plain) if path in self._tree
-        )
+        found = self._tree.paths_ending_in(plain)
+        found = found or tuple(path for path in self._tree.from_above(plain) if path in self._tree)
         if not found:
             return model.EXTERNAL if system or "/" in name else model.UNRESOLVED
         if system and len(found) > 1:  # a local header would be written in quotes
@@ -140,10 +139,10 @@ def _from_include_folder(found: tuple[str, ...], name: str) -> str | None:
     the others below it: `posix.h` beside `unix/posix.h`."""
     folders = {path.removesuffix(name): path for path in found}
     public = [path for folder, path in folders.items() if folder.rstrip("/").rpartition("/")[2] == "include"]
+    if len(public) == 1:
+        return public[0]
     top = min(folders, key=len)
-    return (
-        public[0] if len(public) == 1 else folders[top] if all(folder.startswith(top) for folder in folders) else None
-    )
+    return folders[top] if all(folder.startswith(top) for folder in folders) else None
 
 
 _C_SYNTAX = model.Syntax(grammar="c", members=(".", "->", "::"), exported=is_exported, hide=hide_macros)
@@ -797,10 +796,8 @@ class HaskellImports(Resolver):
         return self._of_modules(source, import_, [import_.module]) or model.EXTERNAL
 
     def _of_modules(self, source: model.FileFacts, import_: Import, modules: list[str]) -> model.Outcome | None:
-        known = self._tree.by_package
-        files = dict.fromkeys(
-            path for module in modules for path in known.get((model.language_family(source.language), module), ())
-        )
+        family, known = model.language_family(source.language), self._tree.by_package
+        files = dict.fromkeys(path for module in modules for path in known.get((family, module), ()))
         if not files:
             return None
         return model.Outcome(tuple(model.Target(path, import_.names if len(files) == 1 else ()) for path in files))
