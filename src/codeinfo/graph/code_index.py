@@ -247,15 +247,10 @@ class ImportResolver:
         rules = source.rules.names
         is_unsure = rules.open_types and (written is not None or rules.extensions)  # Go adds to a type in its package
         shared = self.tree.shared_members if is_unsure else ()
-        definers = group_by_key(
-            (name, path)
-            for path in paths
-            for name in names.taken_from(self.tree.files[path], written)
-            if name.rpartition(".")[2] not in shared
-        )
-        taken = group_by_key(
-            (path, name) for name, all_ in definers.items() for path in nearest_all(all_, source.folder)
-        )
+        offered = ((name, path) for path in paths for name in names.taken_from(self.tree.files[path], written))
+        definers = group_by_key((name, path) for name, path in offered if name.rpartition(".")[2] not in shared)
+        nearest_paths = ((name, nearest_all(paths, source.folder)) for name, paths in definers.items())
+        taken = group_by_key((path, name) for name, paths in nearest_paths for path in paths)
         return {path: tuple(listed) for path, listed in taken.items()}
 
 

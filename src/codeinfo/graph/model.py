@@ -169,13 +169,13 @@ class Unit(Struct, frozen=True, dict=True):
         """Functions and objects of JavaScript to which code outside of them adds members: `Cart.prototype.add = …`."""
         if not self.rules.names.default_exports:
             return frozenset()
-        members = (
-            (self.by_qualified.get(name.rpartition(".")[0]), member) for name, member in self.by_qualified.items()
-        )
-        added = [
-            owner for owner, member in members if owner and not owner.start_line <= member.start_line <= owner.end_line
-        ]
-        return frozenset(owner.qualified for owner in added if owner.kind in ("function", "variable"))
+        extended = set()
+        for name, member in self.by_qualified.items():
+            owner = self.by_qualified.get(name.rpartition(".")[0])
+            is_inside = owner is None or owner.start_line <= member.start_line <= owner.end_line
+            if owner is not None and not is_inside and owner.kind in ("function", "variable"):
+                extended.add(owner.qualified)
+        return frozenset(extended)
 
     @cached_property
     def namespaces(self) -> tuple[str, ...]:
@@ -274,10 +274,11 @@ class Graph(Struct, frozen=True, dict=True):
             is_nearest = all(_count_shared(home, subject) < shared for subject in subjects if subject != folder)
             if _TEST_DATA.search(home) or (home != folder and FOR_TESTS.search(test)):
                 continue
-            nearer = (
-                subject for subject in subjects if is_shipped_folder(subject) or _count_shared(home, subject) > shared
-            )
-            rivals = [subject for subject in nearer if subject != folder]
+            rivals = [
+                subject
+                for subject in subjects
+                if subject != folder and (is_shipped_folder(subject) or _count_shared(home, subject) > shared)
+            ]
             is_meant = is_nearest or home == folder or _is_mirrored(home, folder) or not rivals
             # `user.service.spec.ts` is about `user.service.ts`, not about the `user.controller.ts` beside it.
             is_meant = is_meant and _fit(test, base) >= max((_fit(test, neighbour) for neighbour in beside), default=0)
@@ -308,10 +309,8 @@ class Graph(Struct, frozen=True, dict=True):
         helping = [source for source in sources if source in self.tests and self._uses(source, path)]
         tests = [test for helper in helping for test in self.tests_behind(helper, path)]
         tests = tests or [source for source in helping if not self._is_helper(source)]
-        folder = _folder_name(path)
-        tests.sort(
-            key=lambda test: (not is_test_name(test), stem_of(path) not in test.lower(), folder not in stem_of(test))
-        )
+        stem, folder = stem_of(path), _folder_name(path)
+        tests.sort(key=lambda test: (not is_test_name(test), stem not in test.lower(), folder not in stem_of(test)))
         return tuple(dict.fromkeys((*self.tests_named_after(path), *tests)))
 
     def _uses(self, source: str, path: str) -> bool:
@@ -414,9 +413,8 @@ def _is_mirrored(tests: str, folder: str) -> bool:
 
 def _count_shared(folder: str, other: str) -> int:
     """How many folders of two paths share a name, counting `admin_tests`, `admin.unittests` and `admin` as equal."""
-    names, others = (
-        {_TEST_FOLDER.sub("", part) for part in written.lower().split("/")} - {""} for written in (folder, other)
-    )
+    paths = (path.lower().split("/") for path in (folder, other))
+    names, others = ({_TEST_FOLDER.sub("", part) for part in parts} - {""} for parts in paths)
     return len(names & others)
 
 

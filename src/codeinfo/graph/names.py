@@ -683,13 +683,15 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
     rules = unit.rules.names
     if rules.default_exports and first == "module" and rest and rest[0][0] == EXPORTED:
         (first, called), *rest = rest
+    # `let this = self.clone()` of Rust
+    is_variable = first == "this" and bool(find_local(index, unit, first, use, before=True))
     if unit.rules.imports.paths and first in _PATH_STARTS:
         current: Values = path_start(index, unit, first)
     elif first == EXPORTED and rules.default_exports:
         current = [ModuleId((unit.path,))]
     elif first in rules.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
-    elif first in _SELF and first not in unit.by_shown and not _binds_this(index, unit, first, use):
+    elif first in _SELF and first not in unit.by_shown and not is_variable:
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
         if called.startswith("["):
             current = _elements(index, current)
@@ -705,11 +707,6 @@ def _find_receiver(index: CodeIndex, unit: Unit, name: str, use: Reference) -> l
     here = [row.text for row in rows if row.line == use.line and row.mark != ":"]
     is_old = any(re.search(rf"(?<![\w$.]){re.escape(name)}\.", text) for text in here)
     return [row for row in rows if row.line < use.line] if is_old else rows
-
-
-def _binds_this(index: CodeIndex, unit: Unit, name: str, use: Reference) -> bool:
-    """Whether a variable is called `this`, as in Rust: `let this = self.clone()`."""
-    return name == "this" and bool(find_local(index, unit, name, use, before=True))
 
 
 def _own_type(index: CodeIndex, unit: Unit, within: str) -> Sequence[SymbolId]:

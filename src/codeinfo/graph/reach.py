@@ -404,7 +404,7 @@ def _find_used(index: CodeIndex, path: str, names: frozenset[str]) -> frozenset[
     if not names:
         return frozenset()
     file = index.graph.files[path]
-    text, key = index.uses(file.path), ("words", path)
+    text, key = index.uses(path), ("words", path)
     words: frozenset[str] | None = index.memo.get(key)
     if words is None:
         words = index.memo.add(key, frozenset(_WORD.findall(text)))

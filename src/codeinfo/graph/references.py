@@ -201,9 +201,8 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
     """Every definition of a plain name."""
     definitions: dict[SymbolId, Definition] = {}
     overloads: list[tuple[SymbolId, Definition]] = []
-    defined = (
-        (index.by_id[key], definition) for key, definition in index.facts.definitions_named(name) if key in index.by_id
-    )
+    by_id = index.by_id
+    defined = ((by_id[key], definition) for key, definition in index.facts.definitions_named(name) if key in by_id)
     for file, definition in sorted(defined, key=lambda pair: pair[0].path):
         if definition.kind not in _NO_USES and not _LISTED.match(definition.signature):
             qualified = definition.qualified
@@ -297,10 +296,8 @@ def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     if last == name and any(use.reference.name == name for use in find_uses(index, look_up(index, name)).uses):
         return NotFound(f"{name} is used here, but not defined", NextStep(to_run("refs", name), " lists its uses"))
     defined = look_up(index, last).symbols if last != name else {}
-    likeness = {
-        symbol.qualified: difflib.SequenceMatcher(None, symbol.qualified.lower(), name.lower()).ratio()
-        for symbol in defined
-    }
+    owned = (symbol.qualified for symbol in defined)
+    likeness = {member: difflib.SequenceMatcher(None, member.lower(), name.lower()).ratio() for member in owned}
     near = sorted(likeness, key=lambda qualified: (-likeness[qualified], qualified))[:_MOST_NEAR]
     return UnknownName(name, f"nothing called {name} is defined here", near)
 
@@ -466,9 +463,8 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
     possible: list[Use] = []
     outside: list[str] = []
     owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
-    is_accessed = any(
-        definition.kind == "field" and _is_called(index, symbol) for symbol, definition in lookup.symbols.items()
-    )
+    fields = [symbol for symbol, definition in lookup.symbols.items() if definition.kind == "field"]
+    is_accessed = any(_is_called(index, field) for field in fields)
     constructed = {owner: symbol for owner, symbol in owners.items() if owner.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
@@ -869,9 +865,7 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
     lookup = _narrow(look_up_defined(index, request.name), below)
     upward = _follow(index, lookup, request.depth, incoming=True) or _find_references_without_call(index, lookup)
     downward = _follow(index, lookup, request.depth, incoming=False)
-    related = [
-        edge for symbol, definition in lookup.symbols.items() for edge in _find_related(index, symbol, definition)
-    ]
+    related = [edge for symbol, body in lookup.symbols.items() for edge in _find_related(index, symbol, body)]
     notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
     if not upward and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
@@ -1064,9 +1058,8 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 def _find_inherited(index: CodeIndex, lookup: Lookup) -> list[SymbolId]:
     """What some definitions override or implement, unless it is one of them."""
-    every = (
-        base for symbol, definition in lookup.symbols.items() for base in _find_overridden(index, symbol, definition)
-    )
+    members = lookup.symbols.items()
+    every = (base for symbol, member in members for base in _find_overridden(index, symbol, member))
     return [base for base in dict.fromkeys(every) if base not in lookup.symbols]
 
 

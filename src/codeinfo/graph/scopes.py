@@ -24,13 +24,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import Item, group_by_key, reachable
 from codeinfo.graph.code_index import CodeIndex
-from codeinfo.graph.conventions import (
-    TAG_LIBRARY,
-    find_helper,
-    find_in_protocol,
-    has_accessors,
-    offers_to_pages,
-)
+from codeinfo.graph.conventions import TAG_LIBRARY, find_helper, find_in_protocol, has_accessors, offers_to_pages
 from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit, symbols_of
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, language_family, nearest_all
@@ -147,11 +141,11 @@ def find_offers(index: CodeIndex) -> Sequence[Offer]:
     """What a program gives to its pages."""
 
     def find() -> list[Offer]:
-        return [
-            Offer(name, path, symbol)
-            for name, path, written in offers_to_pages(index)
-            for symbol in symbols_of(resolve_dotted(index, index.unit(path), written, ""))
-        ]
+        offers = []
+        for name, path, written in offers_to_pages(index):
+            meaning = resolve_dotted(index, index.unit(path), written, "")
+            offers += [Offer(name, path, symbol) for symbol in symbols_of(meaning)]
+        return offers
 
     return index.memo.once(("offers to pages",), find)
 
@@ -896,17 +890,15 @@ def _find_interface_methods(index: CodeIndex, symbol: SymbolId) -> list[SymbolId
     defining = index.files_defining(name) if facts.rules.names.structural and owner.qualified else ()
     if len(defining) > _MOST_DEFINING:
         return []
-    interfaces = (
-        SymbolId(unit.path, interface)
-        for unit in map(index.unit, _of_language(index, defining, facts.language))
-        for interface, definition in unit.by_qualified.items()
-        if definition.kind == "interface" and f"{interface}.{name}" in unit.by_qualified
-    )
-    return [
-        SymbolId(interface.path, f"{interface.qualified}.{name}")
-        for interface in interfaces
-        if interface.qualified != owner.qualified and _satisfies(index, owner, interface)
-    ]
+    methods = []
+    for unit in map(index.unit, _of_language(index, defining, facts.language)):
+        for interface, definition in unit.by_qualified.items():
+            method = f"{interface}.{name}"
+            if definition.kind != "interface" or method not in unit.by_qualified or interface == owner.qualified:
+                continue
+            if _satisfies(index, owner, SymbolId(unit.path, interface)):
+                methods.append(SymbolId(unit.path, method))
+    return methods
 
 
 def _satisfies(index: CodeIndex, owner: SymbolId, interface: SymbolId) -> bool:

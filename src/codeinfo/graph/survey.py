@@ -165,11 +165,8 @@ def _type_scope(file: FileFacts, package: str = "") -> str:
 
 def _count_declaring(index: CodeIndex, graph: Graph) -> Counter[_TypeName]:
     """By type, the files that declare variables, parameters, fields or results of it, in languages like Go and C."""
-    without_bases = [
-        file.file_id
-        for path, file in graph.files.items()
-        if file.rules.syntax is not None and file.rules.syntax.bases is None and is_source(index.graph.files[path])
-    ]
+    parsed = ((file, file.rules.syntax) for file in graph.files.values())
+    without_bases = [file.file_id for file, syntax in parsed if syntax and syntax.bases is None and is_source(file)]
     counts: Counter[_TypeName] = Counter()
     for file_id, packed in index.facts.references(without_bases) if without_bases else ():
         named = (match for written in declared_types(packed) for match in _TYPE_NAME.finditer(written))
@@ -266,7 +263,7 @@ def _has_code(index: CodeIndex, path: str) -> bool:
     file = index.graph.files[path]
     if file.exports or index.graph.edges_from(path):
         return True
-    return not path.endswith("/__init__.py") and index.lines(file.path).whole_text().strip() != ""
+    return not path.endswith("/__init__.py") and index.lines(path).whole_text().strip() != ""
 
 
 def _starting_files(
@@ -793,7 +790,8 @@ def mermaid(areas: Sequence[MapArea]) -> str:
 
 def svg(title: str, areas: Sequence[MapArea], hubs: Mapping[str, str], note: str) -> str:
     """`hubs` are the most central files of the areas, by their names."""
-    lines = {area.name: _second_line(area, hubs[area.name]) for area in areas}
+    names = {area.name: hubs[area.name].rpartition("/")[2] for area in areas}
+    lines = {area.name: "1 file" if area.files == 1 else f"{area.files} files · {names[area.name]}" for area in areas}
     boxes = {area.name: _box(area, lines[area.name]) for area in areas}
     width, height = lay_out(boxes, _MAX_ROW, top=_TITLE, least=_LEAST_WIDTH)
     parts = [
@@ -830,10 +828,6 @@ def _box(area: MapArea, second_line: str) -> Box:
 
 def _short(name: str) -> str:
     return name if len(name) <= _NAME_CHARS else "…" + name[-_NAME_CHARS + 1 :]
-
-
-def _second_line(area: MapArea, hub: str) -> str:
-    return "1 file" if area.files == 1 else f"{area.files} files · {hub.rpartition('/')[2]}"
 
 
 def _draw_box(box: Box, second_line: str) -> str:

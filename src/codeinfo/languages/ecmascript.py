@@ -206,12 +206,9 @@ class EcmascriptImports(Resolver):
         key = (config, module)
         if key not in self._by_alias:
             base, patterns = self._tables[config] or ("", [])
-            paths = (
-                join_path(base, target.replace("*", middle, 1))
-                for pattern, targets in patterns
-                if (middle := _match(pattern, module)) is not None
-                for target in targets
-            )
+            matches = ((_match(pattern, module), targets) for pattern, targets in patterns)
+            named = ((middle, target) for middle, targets in matches if middle is not None for target in targets)
+            paths = (join_path(base, target.replace("*", middle, 1)) for middle, target in named)
             self._by_alias[key] = next((found for path in paths if (found := self._file(path))), None)
         return self._by_alias[key]
 

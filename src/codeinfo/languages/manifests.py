@@ -98,11 +98,8 @@ def _requirements(path: str, text: str) -> Iterator[Dependency]:
 def _pyproject(path: str, text: str) -> Iterator[Dependency]:
     parsed = parse_toml(text, Path(path))
     project = parsed.get("project", {})
-    groups = {
-        "": project.get("dependencies", []),
-        **project.get("optional-dependencies", {}),
-        **parsed.get("dependency-groups", {}),
-    }
+    groups = {"": project.get("dependencies", []), **project.get("optional-dependencies", {})}
+    groups |= parsed.get("dependency-groups", {})
     for group, specs in groups.items():
         key = re.search(rf"^[ \t]*[\"']?{re.escape(str(group) or 'dependencies')}[\"']?[ \t]*=", text, re.MULTILINE)
         for spec in filter(lambda spec: isinstance(spec, str), specs):
@@ -176,9 +173,8 @@ def read_cargo(text: str) -> Cargo:
     library, shared = parsed.get("lib", {}), parsed.get("workspace", {}).get("dependencies", {})
     declared = {**{name: value for _, _, name, value in _crates(parsed)}, **shared}
     renamed = {name: value.get("package", name) for name, value in declared.items() if isinstance(value, Mapping)}
-    programs, *others = (
-        [str(entry["path"]) for entry in parsed.get(kind, ()) if "path" in entry] for kind in _CARGO_ROOTS
-    )
+    listed = ([row for row in parsed.get(kind, ()) if "path" in row] for kind in _CARGO_ROOTS)
+    programs, *others = ([str(row["path"]) for row in rows] for rows in listed)
     return Cargo(
         name=(library.get("name") or parsed.get("package", {}).get("name", "")).replace("-", "_"),
         library=library.get("path", "src/lib.rs"),

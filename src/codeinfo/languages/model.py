@@ -508,9 +508,8 @@ class Tree:
     @cached_property
     def shared_members(self) -> frozenset[str]:
         """Members that several files have, in a language whose types other files add to: any may be meant."""
-        counts = Counter(
-            name for facts in self.files.values() if facts.rules.names.open_types for name in facts.members
-        )
+        open_files = (facts for facts in self.files.values() if facts.rules.names.open_types)
+        counts = Counter(name for facts in open_files for name in facts.members)
         return frozenset(name for name, count in counts.items() if count > 1)
 
     def paths_ending_in(self, suffix: str) -> tuple[str, ...]:

@@ -186,11 +186,9 @@ def _go_imports(statement: str, line: int) -> Iterator[Import]:
 class GoImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
-        self._modules = [
-            (name, path.rpartition("/")[0])
-            for path, text in tree.configs.items()
-            if path.rpartition("/")[2] == _GO_MANIFEST and (name := package_name(path, text))
-        ]
+        manifests = (item for item in tree.configs.items() if item[0].rpartition("/")[2] == _GO_MANIFEST)
+        modules = ((package_name(path, text), path.rpartition("/")[0]) for path, text in manifests)
+        self._modules = [(name, folder) for name, folder in modules if name]
         self._modules.sort(key=lambda module: -len(module[0]))
 
     def resolve(self, source: model.FileFacts, import_: Import) -> model.Outcome:
@@ -574,9 +572,8 @@ class RubyImports(Resolver):
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
         self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
         self._own: dict[str, str] = {}  # the inverse
-        self._views = group_by_key(
-            (_view_name(path), path) for path in tree.files if "/views/" in path and not path.endswith(".php")
-        )
+        views = (path for path in tree.files if "/views/" in path and not path.endswith(".php"))
+        self._views = group_by_key((_view_name(path), path) for path in views)
         self._in_views = group_by_key((name.rpartition("/")[0], name) for name in self._views)
         added = {
             join_path(path.rpartition("/")[0], f"../{folder}") or ""
@@ -811,12 +808,8 @@ def whole_module(source: model.FileFacts, written: str) -> str:
 class ElixirImports(HaskellImports):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
-        self._templates = group_by_key(
-            (home, path)
-            for path, facts in tree.files.items()
-            if facts.rules.is_template
-            for home in _template_homes(path)
-        )
+        templates = (path for path, facts in tree.files.items() if facts.rules.is_template)
+        self._templates = group_by_key((home, path) for path in templates for home in _template_homes(path))
 
     def shows(self, source: model.FileFacts) -> Iterable[str]:
         return self._templates.get(source.path, ())

@@ -59,9 +59,8 @@ class Pages:
 
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
-        self._by_name = group_by_key(
-            (path[folder.end() :], path) for path in tree.files for folder in _PAGE_FOLDER.finditer(path)
-        )
+        folders = ((path, folder.end()) for path in tree.files for folder in _PAGE_FOLDER.finditer(path))
+        self._by_name = group_by_key((path[end:], path) for path, end in folders)
 
     def find(self, source: model.FileFacts, import_: Import) -> tuple[model.Target, ...]:
         """The pages that a path means, of several the nearest, or the library of tags that a page loads. A page may
@@ -116,23 +115,17 @@ class PythonImports(Resolver):
 
     def _find_quoted(self, source: model.FileFacts, name: str) -> tuple[model.Target, ...]:
         parts = name.split(".")
-        found = [
-            target
-            for cut in (len(parts) - 1, len(parts) - 2)
-            if cut > 0
-            for target in self.resolve(source, Import(".".join(parts[:cut]), 0, (parts[cut],))).targets
-        ]
+        cuts = (cut for cut in (len(parts) - 1, len(parts) - 2) if cut > 0)
+        imports = (Import(".".join(parts[:cut]), 0, (parts[cut],)) for cut in cuts)
+        found = [target for import_ in imports for target in self.resolve(source, import_).targets]
         if len(parts) == 2:
             ends = (f"{parts[0]}/models.py", f"{parts[0]}/models/__init__.py")
             models = [path for end in ends for path in self._tree.paths_ending_in(end)]
             found += [model.Target(path, (parts[1],)) for path in models if len(models) == 1]
         defining = [target for target in found if set(target.names).intersection(self._tree.files[target.path].exports)]
         # A package may re-export a class.
-        passing = [
-            target
-            for target in found
-            if "/__init__.py" in f"/{target.path}" and target.names and target.names[0][0].isupper()
-        ]
+        packages = (target for target in found if "/__init__.py" in f"/{target.path}")
+        passing = [target for target in packages if target.names and target.names[0][0].isupper()]
         # A test may replace what a module has imported.
         replaced = [target for target in found if target.names and source.is_test]
         return tuple((defining or passing[-1:] or replaced)[:1])
