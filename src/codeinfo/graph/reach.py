@@ -615,7 +615,7 @@ def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -
         if file.rules.imports.paths:
             return _is_in_library(index, file)
         around = (published.get(folder) for folder in ancestors(file.folder))
-        return next((is_private for is_private in around if is_private is not None), False)
+        return next((is_published for is_published in around if is_published is not None), False)
 
     return {info.id for info in symbols if is_open(files[info.id], info.name)}
 

@@ -1044,8 +1044,7 @@ def _find_references_without_call(index: CodeIndex, lookup: Lookup) -> list[code
 
 def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
     """Calls of what a method overrides: they may reach it, as those of an interface reach its implementations."""
-    members = lookup.symbols.items()
-    overriding = [(symbol, base) for symbol, member in members for base in _find_overridden(index, symbol, member)]
+    overriding = _find_overridden(index, lookup)
     sources = {edge.source for edge in callers(index, lookup)} if overriding else set()
     return [
         replace(edge, target=str(symbol), confidence="syntactic")
@@ -1058,15 +1057,18 @@ def dispatched_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
 
 def _find_inherited(index: CodeIndex, lookup: Lookup) -> list[SymbolId]:
     """What some definitions override or implement, unless it is one of them."""
-    members = lookup.symbols.items()
-    every = (base for symbol, member in members for base in _find_overridden(index, symbol, member))
-    return [base for base in dict.fromkeys(every) if base not in lookup.symbols]
+    overridden = dict.fromkeys(base for _, base in _find_overridden(index, lookup))
+    return [base for base in overridden if base not in lookup.symbols]
 
 
-def _find_overridden(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[SymbolId]:
-    is_member = definition.kind in ("method", "field", "property")
-    is_inherited = is_member or index.rules(symbol.path).names.whole_modules
-    return find_overridden(index, symbol) if is_inherited and definition.name not in CONSTRUCTORS else []
+def _find_overridden(index: CodeIndex, lookup: Lookup) -> list[tuple[SymbolId, SymbolId]]:
+    overridden = []
+    for symbol, definition in lookup.symbols.items():
+        is_member = definition.kind in ("method", "field", "property")
+        is_inherited = is_member or index.rules(symbol.path).names.whole_modules
+        if is_inherited and definition.name not in CONSTRUCTORS:
+            overridden += [(symbol, base) for base in find_overridden(index, symbol)]
+    return overridden
 
 
 def callees(index: CodeIndex, symbol: SymbolId, definition: Definition) -> list[code.CodeEdge]:
