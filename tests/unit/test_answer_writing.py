@@ -208,12 +208,12 @@ def test_a_quotation_has_the_line_that_is_asked_about(question: str) -> None:
 
 @pytest.mark.parametrize(("confidence", "status"), [(0.6, "ok"), (0.4, "abstained")])
 def test_half_of_the_words_answer_only_in_a_search_that_is_sure(confidence: float, status: str) -> None:
-    retrieval = Retrieval(
-        "how is oauth login done", (Passage("/r", "a.py", 1, 1, "oauth = 1"),), Quality("ok", confidence)
-    )
+    passage = Passage("/r", "a.py", 1, 1, "oauth = 1", symbol="Gate")
+    retrieval = Retrieval("how is oauth login done", (passage,), Quality("ok", confidence))
     answer = extract(retrieval.query, retrieval, retrieval.passages, (), {"oauth": 1.0, "login": 1.0}, read_file)
     assert answer.status == status
     assert ("answer this. The best results lack: login.\n" in answer.text) == (status == "abstained")
+    assert ("- a.py:1-1 Gate" in answer.text) == (status == "abstained")
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

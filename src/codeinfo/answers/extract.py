@@ -157,7 +157,8 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
     else:
         text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:
-        text += "\n\nThe nearest places:\n" + "\n".join(f"- {passage.place}" for passage in passages[:PASSAGES])
+        places = (f"- {passage.place} {passage.symbol}".rstrip() for passage in passages[:PASSAGES])
+        text += "\n\nThe nearest places:\n" + "\n".join(places)
     elif quality.hint:
         text += f" {quality.hint}."
     return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
