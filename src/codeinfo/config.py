@@ -38,6 +38,7 @@ class Layer(Struct, frozen=True):
     values: Mapping[str, Any]
     text: str = ""  # the TOML file's text, to report line numbers
     patterns: tuple[Mapping[str, Any], ...] = ()  # the file's [[patterns]], as written
+    unknown: tuple[str, ...] = ()  # sections and settings that this release does not have
 
 
 # In an address behind its user, up to the last @; as a parameter of it, or in a line of PostgreSQL's names and values.
@@ -131,7 +132,8 @@ def _toml_layer(name: str, path: Path) -> Layer:
     if not isinstance(patterns, list):
         step = "Write [[patterns]] above each one"
         raise UsageError(f"patterns in {origin} is not a list{_line(text, 'patterns')}", step)
-    return Layer(origin, _flatten(parsed, origin, text), text, tuple(patterns))
+    values, unknown = _flatten(parsed, origin, text)
+    return Layer(origin, values, text, tuple(patterns), unknown)
 
 
 # For a key like a.a.a.… the parser takes the square of its length: an hour for the largest file that is read.
@@ -150,20 +152,27 @@ def parse_toml(text: str, path: Path) -> dict[str, Any]:
         raise UsageError(f"{path} is not valid TOML: {error}", "Fix that line.") from error
 
 
-def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> dict[str, Any]:
+def _flatten(parsed: Mapping[str, Any], origin: str, text: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The values of known settings by "section.field", and the names that are not known."""
+    unknown = [section for section in parsed if section not in SECTIONS]
     values: dict[str, Any] = {}
     for section, content in parsed.items():
-        if section not in SECTIONS:
-            raise _unknown_name(section, SECTIONS, origin, text, what="section")
+        if section in unknown:
+            continue
         if not isinstance(content, Mapping):
             step = f"Write [{section}] on a line of its own above its settings"
             raise UsageError(f"{section} in {origin} is not a section{_line(text, section)}", step)
-        for name, value in content.items():
-            key = f"{section}.{name}"
-            if key not in SETTINGS:
-                raise _unknown_name(key, SETTINGS, origin, text, what="setting")
-            values[key] = value
-    return values
+        values |= {f"{section}.{name}": value for name, value in content.items()}
+    unknown += values.keys() - SETTINGS.keys()
+    return {key: values[key] for key in values if key in SETTINGS}, tuple(sorted(unknown))
+
+
+def _first_unknown(layer: Layer) -> UsageError | None:
+    if not layer.unknown:
+        return None
+    key = layer.unknown[0]
+    what, known = ("setting", SETTINGS) if "." in key else ("section", SECTIONS)
+    return _unknown_name(key, known, layer.origin, layer.text, what=what)
 
 
 def _unknown_name(key: str, known: Mapping[str, object], origin: str, text: str, *, what: str) -> UsageError:
@@ -257,11 +266,16 @@ def _resolve(layers: tuple[Layer, ...], file: Layer, env: Mapping[str, str]) -> 
     flags, environment, user = layers
     if unknown_flag := next((key for key in flags.values if key not in SETTINGS), None):
         raise _unknown_name(unknown_flag, SETTINGS, "--set", "", what="setting")
+    if unknown := _first_unknown(user):
+        raise unknown
     project, notes = _admit(file, layers)
+    if unknown := _first_unknown(file):  # a newer release may have written a project's file, for the whole team
+        others = f", nor are {len(file.unknown) - 1} others there" if len(file.unknown) > 1 else ""
+        notes.append(f"{unknown.what}: not used by this release{others}. {unknown.next_step}")
     variables = {row.env: row for row in SETTINGS.values()}
     for name in (name for name in env if name.startswith(_OF_SECTIONS) and name not in variables):
-        unknown = _unknown_name(name, variables, "the environment", "", what="variable")
-        notes.append(f"{unknown.what}: not used. {unknown.next_step}")
+        misspelt = _unknown_name(name, variables, "the environment", "", what="variable")
+        notes.append(f"{misspelt.what}: not used. {misspelt.next_step}")
     values: dict[str, Any] = {"paths.cache_dir": _folder(env, "cache"), "paths.data_dir": _folder(env, "data")}
     origins = dict.fromkeys(SETTINGS, "default")
     for layer in (user, project, environment, flags):

@@ -175,9 +175,6 @@ def test_what_is_no_list_of_folders_is_refused_with_its_place(own_folders: Path,
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("[index]\nchunk_char = 5\n", r"unknown setting 'index.chunk_char' .*line 2.*Did you mean index.chunk_chars\?"),
-        ("[indx]\na = 5\n", r"unknown section 'indx' .*line 1.*Did you mean index\?"),
-        ("chunk_chars = 5\n", r"unknown section 'chunk_chars'"),
         ("index = 5\n", r"index in .* is not a section, line 1.*Write \[index\] on a line of its own"),
         ('[index]\nchunk_chars = "many"\n', r"index.chunk_chars = 'many' is refused: .*whole number.*line 2"),
         ("[index]\nchunk_chars = true\n", r"whole number"),
@@ -190,6 +187,33 @@ def test_mistakes_in_a_file_are_refused_with_place_and_remedy(text: str, says: s
     with pytest.raises(UsageError) as caught:
         Config.load(cwd=project(tmp_path, text), env={})
     assert re.search(says, str(caught.value))
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[index]\nchunk_char = 5\n", r"unknown setting 'index.chunk_char' .*line 2.*Did you mean index.chunk_chars\?"),
+        ("[indx]\na = 5\n", r"unknown section 'indx' .*line 1.*Did you mean index\?"),
+        ("chunk_chars = 5\n", r"unknown section 'chunk_chars'"),
+    ],
+)
+def test_an_unknown_name_stops_the_users_file_but_not_one_of_a_project(
+    own_folders: Path, tmp_path: Path, text: str, says: str
+) -> None:
+    """Everyone who works on a project reads its file, with older releases too."""
+    (note,) = Config.load(cwd=project(tmp_path, text)).notes
+    assert re.search(says.replace("line 2", "line 2: not used by this release"), note)
+    user(own_folders, text)
+    with pytest.raises(UsageError) as caught:
+        Config.load(cwd=tmp_path)
+    assert re.search(says, str(caught.value))
+
+
+def test_known_settings_beside_unknown_ones_apply(tmp_path: Path) -> None:
+    text = "[index]\nsubmodules = true\nof_tomorrow = 1\nnext_year = 2\n\n[tomorrow]\nx = 1\n"
+    config = Config.load(cwd=project(tmp_path, text), env={})
+    assert config.index.submodules
+    assert ["nor are 2 others there" in note for note in config.notes] == [True]
 
 
 @pytest.mark.parametrize(
