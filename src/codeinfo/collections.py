@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
 from codeinfo.errors import UsageError
+from codeinfo.files import path_of_address
 from codeinfo.globs import check_globs
 from codeinfo.model import Import, NextStep, convert, hide_keys, hide_user, to_run
 
@@ -129,7 +130,7 @@ def collection_of(
     elif source.startswith(_WEB):
         kind, url = Kind.PACKAGE, source
     else:
-        url = os.path.abspath(os.path.join(base, os.path.expanduser(source.removeprefix("file://"))))
+        url = os.path.abspath(os.path.join(base, os.path.expanduser(path_of_address(source))))
         if not os.path.exists(url):
             raise UsageError(f"{source} does not exist", "Give an existing folder, file or address")
         if os.path.isdir(url):

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import takewhile, zip_longest
 from pathlib import Path
+from urllib.parse import unquote
 
 from codeinfo.errors import Busy, LocksUnsupported, NotFound, RootRefused, UsageError, environment_error
 
@@ -227,6 +228,11 @@ _SYSTEM_FOLDERS = frozenset(
     "/bin /boot /dev /etc /home /lib /lib64 /media /mnt /opt /proc /root /run /sbin /srv /sys /tmp /usr /var "
     "/Applications /Library /System /Users /Volumes /private".split()
 )
+
+
+def path_of_address(text: str) -> str:
+    """The path behind `file://`, as editors and agents write one; any other text as it is."""
+    return unquote(text.removeprefix("file://")) if text.startswith("file://") else text
 
 
 def resolve_existing(path: str | os.PathLike[str]) -> str:

@@ -125,6 +125,7 @@ class GlobSet:
 
 
 def _parts(glob: str) -> list[str]:
+    glob = glob.removeprefix(".") if glob.startswith("./") else glob
     anchored = glob.lstrip("/") if "/" in glob.rstrip("/") else f"{_ANY_DEPTH}/{glob}"
     return (f"{anchored}{_ANY_DEPTH}" if anchored.endswith("/") else anchored).split("/")
 

@@ -276,7 +276,10 @@ def test_names_that_other_servers_give_arguments(service: Service) -> None:
         ({"query": "work", "limit": 0}, "limit must be a whole number from 1 to 100. By default 10"),
         ({"query": "work", "limit": 10**30}, "limit must be a whole number from 1 to 100. By default 10"),
         ({"query": "work", "intent": "bogus"}, "intent cannot be 'bogus'. One of: explore, edit"),
+        ({"query": "work", "limit": "ten"}, "limit must be a whole number from 1 to 100. By default 10"),
         ({"query": "work", "filters": []}, "filters must be an object"),
+        ({"query": "work", "filters": "code"}, "filters must be an object"),
+        ({"query": "work", "filters": '{"a":' * 50_000}, "filters must be an object"),
         ({"query": "work", "filters": {"globs": [1]}}, "filters.globs must be a list of strings"),
         ({"query": "work", "filters": {"kinds": ["web"]}}, "filters.kinds cannot be 'web'. One of: code, docs"),
         ({"query": "a\0b"}, "query contains a NUL. Send plain text"),
@@ -291,9 +294,28 @@ def test_a_wrong_argument_is_named_with_what_it_must_be(
     assert f"{refused.value.what}. {refused.value.next_step}".startswith(message)
 
 
-def test_a_whole_number_may_have_a_decimal_point(service: Service) -> None:
+@pytest.mark.parametrize(
+    "written",
+    [
+        {"limit": 1.0},
+        {"limit": "1", "mode": None, "intent": ""},
+        {"limit": "1", "includeSnippets": "True"},
+        {"limit": 1, "filters": '{"globs": ["*.py"]}'},
+        {"limit": 1, "filters": {"globs": "*.py"}},
+        {"limit": 1, "filters": {"globs": '["*.py", "*.md"]'}},
+    ],
+)
+def test_values_may_be_written_as_models_write_them(service: Service, written: dict[str, Any]) -> None:
     call(service, "refresh_index")
-    assert len(call(service, "search_codebase", query="headers", limit=1.0)["results"]) == 1
+    assert len(call(service, "search_codebase", query="headers", **written)["results"]) == 1
+
+
+def test_projects_and_files_may_be_file_addresses(service: Service, project: Path) -> None:
+    call(service, "refresh_index", project=project.as_uri())
+    address = (project / "headers.py").as_uri()
+    affected = call(service, "get_change_impact", file=address, project=project.as_uri())
+    assert [file["path"] for file in affected["files"]] == ["client.py"]
+    assert call(service, "symbols", path=address)["path"] == "headers.py"
 
 
 def test_tools_that_only_read_this_machine_are_no_open_world() -> None:

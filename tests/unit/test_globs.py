@@ -33,6 +33,8 @@ DEEP = "/".join(["a"] * 400)
         ("*.py", ["a.py", "x/y/a.py"], ["a.pyc", "a.py/b"]),
         ("src/*.py", ["src/a.py"], ["src/x/a.py", "x/src/a.py"]),
         ("/a.py", ["a.py"], ["x/a.py"]),
+        ("./a.py", ["a.py"], ["x/a.py"]),
+        ("./src/**", ["src/a", "src/x/y"], ["src", "x/src/a"]),
         ("src/**", ["src/a", "src/x/y"], ["src", "x/src/a"]),
         ("src/**/*.py", ["src/a.py", "src/x/y/a.py"], ["a.py", "src/a.md"]),
         ("**/x/**/y", ["x/y", "a/x/b/c/y"], ["x", "y", "a/y/x"]),

@@ -24,7 +24,8 @@ from msgspec.structs import replace
 
 from codeinfo.cache import start_timer
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError, environment_error
-from codeinfo.model import CollectionState, Reflects, convert, jsonable
+from codeinfo.files import path_of_address
+from codeinfo.model import CollectionState, Reflects, convert, json_decoder, jsonable
 from codeinfo.operations.base import (
     FILE,
     MAX_TEXT_CHARS,
@@ -152,8 +153,9 @@ def _prune(schema: Any) -> Any:
 # --- the check -----------------------------------------------------------------------------------------------------
 
 
-def check(inputs: Iterable[Input], arguments: Mapping[str, Any], *, where: str = "", as_text: bool = False) -> Values:
-    """The arguments in a request's types, or a UsageError about one. `as_text`: they are texts, as in a query."""
+def check(inputs: Iterable[Input], arguments: Mapping[str, Any], *, where: str = "") -> Values:
+    """The arguments in a request's types, or a UsageError about one. A query string and many models write every value
+    as text: `"5"` is a number, one text a list of one, and JSON in a text the list or the object that it says."""
     inputs = tuple(inputs)
     inputs_by_name = {name: item for item in inputs for name in (item.name, *item.aliases)}
     values: Values = {}
@@ -162,25 +164,26 @@ def check(inputs: Iterable[Input], arguments: Mapping[str, Any], *, where: str =
         if item is None:
             shown = ", ".join(item.name for item in inputs if not item.hidden)
             raise UsageError(f"unknown argument {where}{name}", f"Known: {shown or 'none'}")
-        if value is not None:
-            values[item.name] = _check_value(item, value, where + item.name, as_text=as_text)
+        if value is not None and not (value == "" and item.choices):
+            values[item.name] = _check_value(item, value, where + item.name)
     for item in inputs:
         if item.required and item.name not in values:
             raise UsageError(f"{where}{item.name} is required", item.help)
     return values
 
 
-def _check_value(item: Input, value: Any, name: str, *, as_text: bool) -> Any:
-    if item.is_list and item.aliases and isinstance(value, str):  # other servers take one where this takes several
-        value = [value]
-    if item.kind == "int" and isinstance(value, float) and value.is_integer():
-        value = int(value)  # JSON has one kind of number
+def _check_value(item: Input, value: Any, name: str) -> Any:
     kind, _, expected = _TYPES[item.kind]
+    if isinstance(value, str) and (item.is_list or item.kind == "object"):
+        try:
+            value = json_decoder(kind).decode(value)
+        except (ValueError, RecursionError):
+            value = [value] if item.is_list else value
     if item.minimum is not None:
         kind = Annotated[kind, msgspec.Meta(ge=item.minimum, le=item.maximum)]
         expected += f" from {item.minimum} to {item.maximum}" if item.maximum else f" of at least {item.minimum}"
     try:
-        converted = convert(value, kind, strict=not as_text)
+        converted = convert(value, kind, strict=False)
     except msgspec.ValidationError:
         raise UsageError(f"{name} must be {expected}", item.help) from None
     if item.kind == "object":
@@ -383,6 +386,7 @@ class Projects(Struct):
             if item.names in resolve:
                 value = getattr(request, item.name)
                 texts = value if item.is_list else (value,)
+                texts = tuple(map(path_of_address, texts)) if item.names != SOURCE else texts
                 if item.names == PROJECT and value == item.default and not getattr(request, "all_projects", False):
                     texts = ("",)
                 roots = tuple(map(resolve[item.names], texts))
@@ -390,7 +394,7 @@ class Projects(Struct):
                     placed[item.name] = roots if item.is_list else roots[0]
         if file := field_naming(FILE, type(request)):
             project = placed.get(field_naming(PROJECT, type(request)))
-            placed[file] = self._place_file(getattr(request, file), project)
+            placed[file] = self._place_file(path_of_address(getattr(request, file)), project)
         return replace(request, **placed) if placed else request
 
     def _place_file(self, path: str, root: str | None) -> str:

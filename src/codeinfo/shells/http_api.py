@@ -103,7 +103,7 @@ class Api(Struct, frozen=True):
         else:
             names = {item.name for item in self.inputs}
             given = {name: value for name, value in request.query_params.items() if name in names}
-            values = check(self.inputs, given, as_text=True)
+            values = check(self.inputs, given)
         for name, text in request.path_params.items():
             check_text(text, name)
         defaults = {item.name: item.default for item in self.inputs if item.default is not None}

@@ -17,6 +17,7 @@ from starlette.responses import Response
 from codeinfo.cache import group_by_key
 from codeinfo.collections import Collection, is_address
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
+from codeinfo.files import path_of_address
 from codeinfo.model import CRUMB, INDEXING, NO_TRENDS, FileKind, Intent, fill, shown_root
 from codeinfo.operations import answers as ops
 from codeinfo.operations import code as code_requests
@@ -323,7 +324,7 @@ def _document_panel(visit: Visit) -> str:
 def _add_collection(visit: Visit) -> str:
     if not (given := visit.field("source").strip()):
         raise UsageError("no source was given", "Type a folder, or the address of a git repository")
-    source = given if is_address(given) else str(visit.state.addable_folder(given.removeprefix("file://")))
+    source = given if is_address(given) else str(visit.state.addable_folder(path_of_address(given)))
     request = docs.DocsAddRequest((source,), name=visit.field("name").strip(), path=visit.here)
     added = visit.engine.documents.add(request, visit.call.progress)
     return _collections(visit, "", added.reports)

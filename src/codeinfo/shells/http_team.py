@@ -193,7 +193,7 @@ class Action(Struct, frozen=True):
             for item, text in texts.items()
             if text
         }
-        return check(self.inputs, values, as_text=True)
+        return check(self.inputs, values)
 
 
 def _operation_action(operation: Operation) -> Action:
