@@ -208,6 +208,8 @@ def test_what_is_not_there_is_said(engine: Engine, project: Path) -> None:
         explore(engine, project, "nowhere")
     with pytest.raises(NotFound, match="Did you mean parse_header"):
         explore(engine, project, "parse_haeder")
+    with pytest.raises(NotFound, match="Did you mean parse_header"):
+        explore(engine, project, "ParseHeader")
     (project / "other").mkdir()
     (project / "other" / "headers.py").write_text("X = 1\n")
     (project / "third").mkdir()

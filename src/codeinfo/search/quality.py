@@ -239,7 +239,7 @@ def _nearest_words(word: str, view: Snapshot) -> list[str]:
     sharing = _names_of(view).names_sharing(word, longest=LONGEST)[:READ]
     written = (symbol.name for symbol in view.definitions(sharing)) if sharing else ()
     words = {part for name in dict.fromkeys(written) for part in split_identifier(name)}
-    return _closest(word, {other: other for other in words | _path_words(view)})
+    return _closest(word, {other: other for other in (words | _path_words(view)) - {word}})
 
 
 def _letters(name: str) -> str:
@@ -317,7 +317,7 @@ def _closest(word: str, candidates: Mapping[str, str]) -> list[str]:
     similar = [
         (-sum(part in spelled for part in parts), len(spelled), name, spelled)
         for name, spelled in candidates.items()
-        if least <= len(spelled) <= most and spelled != word and len(letters.intersection(spelled)) >= least / 2
+        if least <= len(spelled) <= most and len(letters.intersection(spelled)) >= least / 2
     ]
     matcher = difflib.SequenceMatcher(b=word, autojunk=False)
     closest = []
