@@ -202,6 +202,15 @@ def test_a_package_that_only_passes_names_on_is_read_even_if_a_tool_wrote_it() -
     assert read.skip_by_content("shop/exports.py", head + "from .cart import Cart\n") is not None
 
 
+def test_a_compiled_style_sheet_is_known_by_its_last_line() -> None:
+    rules = ".owner {\n  margin: 0; }\n"
+    compiled = read.skip_by_content("css/shop.css", f"{rules * 900}\n/*# sourceMappingURL=../target/shop.css.map */\n")
+    assert compiled
+    assert compiled.rule == "generated"
+    assert read.skip_by_content("css/shop.css", f"/*# sourceMappingURL=shop.css.map */\n{rules}") is None
+    assert read.skip_by_content("css/shop.scss", f"{rules}/*# sourceMappingURL=shop.css.map */\n") is None
+
+
 def test_unwanted_content(tmp_path: Path) -> None:
     packed = "var a=1;" * 2000
     prose = "A long paragraph of words. " * 400

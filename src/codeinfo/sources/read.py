@@ -200,6 +200,8 @@ _BUNDLED = re.compile(
     r"|^(?:require=)?!?\(function(?: \w)?\((?:\w,\w,\w)?\)\{function \w\(\w,\w(?:,\w)?\)\{",
     re.MULTILINE,
 )
+# What Sass, Less and PostCSS write as the last line of a style sheet.
+_COMPILED_STYLES = re.compile(r"/\*# sourceMappingURL=[^\n*]*\*/\s*\Z")
 _MINIFIED_MIN_CHARS = 5000
 _MINIFIED_LINE_CHARS = 400  # average; hand-written code stays below 60
 
@@ -265,6 +267,8 @@ def skip_by_content(path: str, text: str) -> Skip | None:
         return Skip(path, tool, "its first lines say that a tool wrote it")
     if path.endswith(_SCRIPTS) and _BUNDLED.search(text[:_HEAD_CHARS]):
         return Skip(path, tool, "a bundler put several modules into it")
+    if path.endswith(".css") and _COMPILED_STYLES.search(text[-_HEAD_CHARS:]):
+        return Skip(path, tool, "its last line says that it was compiled from other style sheets")
     if len(text) >= _MINIFIED_MIN_CHARS and len(text) > _MINIFIED_LINE_CHARS * (text.count("\n") + 1):
         return Skip(path, packed, "its lines are far longer than anyone writes")
     return None
