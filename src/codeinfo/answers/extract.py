@@ -29,7 +29,7 @@ from codeinfo.operations.knowledge import TestSetup
 from codeinfo.search.boost import CHANGELOG
 from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
-from codeinfo.tokens import estimate_tokens, terms
+from codeinfo.tokens import estimate_tokens, identifiers, split_identifier, terms
 
 ReadFile = Callable[[str, int, int], Passage]  # lines of an indexed file
 
@@ -152,8 +152,12 @@ def _largest_weight(word_sets: Sequence[set[str]], weights: Mapping[str, float])
 
 def _build_refusal(question: str, passages: Sequence[Passage], support: Support, quality: Quality) -> Answer:
     text = "The indexed files do not seem to answer this"
-    if support.absent:
-        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(support.absent[:5])}."
+    whole = {
+        part: token for token in identifiers(question) for part in split_identifier(token) if part != token.lower()
+    }
+    absent = tuple(dict.fromkeys(whole.get(word, word) for word in support.absent))[:5]  # GraphQL, not ql and graph
+    if absent:
+        text += f". {'The best results lack' if passages else 'Not found'}: {', '.join(absent)}."
     else:
         text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:
@@ -161,7 +165,7 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
         text += "\n\nThe nearest places:\n" + "\n".join(places)
     elif quality.hint:
         text += f" {quality.hint}."
-    return Answer(question, text, "extractive", "abstained", missing=support.absent[:5] or (question,))
+    return Answer(question, text, "extractive", "abstained", missing=absent or (question,))
 
 
 # --- the uses of a name ----------------------------------------------------------------------------------------------
