@@ -87,8 +87,9 @@ def test_a_symbol_comes_with_all_that_surrounds_it(engine: Engine, project: Path
 
 
 def test_a_line_means_the_definition_around_it(engine: Engine, project: Path) -> None:
+    for written in ("headers.py:10", "headers.py:10:5", "headers.py:10:5:", "headers.py#L10", "headers.py#L9-L10"):
+        assert explore(engine, project, written).place == "headers.py:9-10"
     found = explore(engine, project, "headers.py:10")
-    assert found.place == "headers.py:9-10"
     assert found.callers == ("headers.py:6 parse_header",)
     assert explore(engine, project, "headers.py:1").kind == "file"  # between definitions
     with pytest.raises(NotFound, match="no code at line 99"):
@@ -193,7 +194,8 @@ def test_a_file_comes_with_what_it_defines_and_who_imports_it(engine: Engine, pr
     assert found.callers == ("client.py:1",)
     assert found.tests == ("tests/test_headers.py",)
     assert explore(engine, project, "test_headers.py").place == "tests/test_headers.py"
-    assert explore(engine, project, f"{project}/client.py").callees == ("headers.py",)
+    for written in (f"{project}/client.py", (project / "client.py").as_uri()):
+        assert explore(engine, project, written).callees == ("headers.py",)
 
 
 def test_code_comes_before_tests_and_what_is_cut_is_counted(engine: Engine, project: Path) -> None:

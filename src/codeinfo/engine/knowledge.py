@@ -18,7 +18,7 @@ from codeinfo.engine.indexes import Indexes
 from codeinfo.engine.project_knowledge import ProjectKnowledge
 from codeinfo.engine.review import review_change
 from codeinfo.errors import NotFound, UsageError
-from codeinfo.files import read_regular
+from codeinfo.files import path_of_address, read_regular
 from codeinfo.globs import similar_paths
 from codeinfo.graph import references
 from codeinfo.graph.code_index import CodeIndex
@@ -334,7 +334,8 @@ def _measure_sizes(store: SqliteStore) -> dict[str, ops.LanguageSize]:
 
 MOST_USES = 200  # resolved uses that are read: their lines tell which definition contains them
 CODE_LINES, CODE_CHARS = 30, 1_500  # of a definition, shown
-_PLACE = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
+# `a.py:3`, also with a last line or, as compilers write it, a column; `a.py#L3-L5` as in links
+_PLACE = re.compile(r"(.+?)(?::|#L)(\d{1,9})(?:-L?(\d{1,9})|:\d{1,9}:?)?")
 _AROUND_DEFINITIONS = frozenset({"package", "namespace", "impl"})  # say only where those of the file belong
 _MEMORY_CHARS = 200  # of a definition's text, compared with memories
 
@@ -362,7 +363,7 @@ def explore_target(project: ProjectKnowledge, index: CodeIndex, request: Explore
 def _resolve_target(index: CodeIndex, target: str) -> str:
     """A path in the index, or the name to look up: lines stand for the definition that they cover best, a single one
     for the innermost around it. The lines of a search's result begin with the comment above its definition."""
-    written = target.strip().removeprefix("./").removeprefix(f"{index.root}/")
+    written = path_of_address(target.strip()).removeprefix("./").removeprefix(f"{index.root}/")
     if path := _find_path(index, written):
         return path
     if "/" in written:
