@@ -249,6 +249,20 @@ def test_a_mistyped_command_is_answered_with_the_right_one(
     assert "To search for it" not in hint
 
 
+@pytest.mark.parametrize(
+    "typed", ["SongStorage", "MAX_SONGS", "src/app.py:42", "Song::play", "App\\Song", "GET /songs", "v2"]
+)
+def test_what_no_command_is_called_is_searched_for(engine: Scripted, typed: str) -> None:
+    assert cli.run([typed, "--limit", "3"]) == 0
+    assert (engine.request.query, engine.request.limit) == (typed, 3)
+
+
+@pytest.mark.parametrize("typed", ["Search", "song", ".", "SERACH", "../"])
+def test_a_single_word_that_may_be_a_mistyped_command_is_refused(engine: Scripted, typed: str) -> None:
+    assert cli.run([typed]) == 2
+    assert engine.request is None
+
+
 def test_a_command_that_deletes_is_not_suggested_for_a_vague_likeness(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["card"]) == 2
     assert capsys.readouterr().err.startswith("error: no such command 'card'. To search for it: `codeinfo search card`")

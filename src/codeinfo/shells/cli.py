@@ -31,7 +31,7 @@ from codeinfo.operations import OPERATIONS, Input, Operation, inputs_of
 from codeinfo.operations.answers import AgentRunRequest, Answer, AskRequest, ChatRequest
 from codeinfo.operations.base import FILE, PROJECT, Listener, field_naming
 from codeinfo.operations.documents import AnyQuestion, DocsAskRequest
-from codeinfo.operations.search import QUOTES, GrepRequest, IndexRequest, SearchRequest, strip_quotes
+from codeinfo.operations.search import GrepRequest, IndexRequest, SearchRequest, strip_quotes
 from codeinfo.settings import SETTINGS
 from codeinfo.shells.terminal import Output, ProgressLine, clean, is_unicode, report_error, show_progress
 
@@ -464,14 +464,17 @@ class Commands(click.Group):
         return super().parse_args(ctx, args)
 
     def _is_query(self, ctx: click.Context, args: list[str]) -> bool:
-        """Several words, the first of which is not an option, a command or a misspelt command."""
+        """Several words, or something that no command is called, such as `SongStorage` or `src/app.py:42`; the first
+        word is not an option, a command or a misspelt command."""
         first = args[0] if args else "-"
         if first.startswith("-") or first in self.list_commands(ctx):
             return False
-        several = len(args) > 1 and not args[1].startswith("-")
-        if several and _near(first, self.list_commands(ctx), MISSPELT):
+        is_word = first.replace("-", "").isalpha()
+        if is_word and _near(first.lower(), self.list_commands(ctx), MISSPELT):
             return False
-        return several or len(first.split()) != 1 or first[0] in QUOTES
+        several = len(args) > 1 and not args[1].startswith("-")
+        is_folder = first != "" and not first.strip("./")  # that says what to index, not what to look for
+        return several or not (is_folder or (is_word and first.islower()))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         rests = self._rests()
