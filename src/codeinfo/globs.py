@@ -38,7 +38,8 @@ def similar_paths(written: str, paths: Iterable[str]) -> list[str]:
     ending = f".{written.rpartition('.')[2]}"
     names = {path: path.rpartition("/")[2] for path in paths if path.endswith(ending)}
     near = get_close_matches(written.rpartition("/")[2], set(names.values()), cutoff=0.75)
-    return get_close_matches(written, [path for path, name in names.items() if name in near], cutoff=0)
+    called = ([path for path, name in names.items() if name == similar] for similar in near)
+    return [path for paths_called in called for path in get_close_matches(written, paths_called, cutoff=0)][:3]
 
 
 def check_globs(globs: Sequence[str], where: str) -> None:

@@ -18,6 +18,7 @@ from codeinfo.operations.code import (
     CyclesRequest,
     DefsRequest,
     HotspotsRequest,
+    ImpactRequest,
     MapRequest,
     RefsRequest,
     SymbolsRequest,
@@ -151,6 +152,28 @@ def test_what_does_not_exist_is_said(engine: Engine, tmp_path: Path) -> None:
     for path in (str(tmp_path / "no"), "x" * 5000, "a\0b"):
         with pytest.raises(NotFound, match="does not exist"):
             engine.search(SearchRequest("x", (path,)))
+
+
+def test_files_for_a_path_that_is_almost_right_are_offered(
+    repository: Path, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine.search(SearchRequest("pause", (str(repository),)))
+    monkeypatch.chdir(repository / "app")
+    for written, meant in (
+        ("mian.py", "main.py"),
+        ("../main.py", "main.py"),
+        ("./app/main.py", "main.py"),
+        (f"{repository}/main.py", f"{repository}/app/main.py"),
+    ):
+        with pytest.raises(NotFound, match="does not exist") as raised:
+            engine.code.impact(ImpactRequest(written))
+        assert str(raised.value.next_step).startswith(f"Did you mean {meant}")
+    with pytest.raises(NotFound, match="does not exist") as raised:
+        engine.code.symbols(SymbolsRequest("main.py", root=str(repository)))
+    assert raised.value.next_step == "Did you mean app/main.py?"
+    with pytest.raises(NotFound, match="does not exist") as raised:
+        engine.code.impact(ImpactRequest("nothing/like/this.zig"))
+    assert raised.value.next_step == "Give the path of a file or folder that exists"
 
 
 def test_names_that_are_almost_right_are_offered(repository: Path, engine: Engine) -> None:

@@ -25,7 +25,7 @@ from codeinfo.errors import (
     requires,
 )
 from codeinfo.files import refusal, resolve_existing, resolve_root
-from codeinfo.globs import lies_below
+from codeinfo.globs import lies_below, similar_paths
 from codeinfo.model import INDEXING, NextStep, Note, shown_root, to_run
 from codeinfo.models import Models
 from codeinfo.operations.base import Progress, ProgressSink
@@ -49,6 +49,7 @@ NAME_WITH_HOST = "A project of the team is named with its host, as in github.com
 OPEN_TREES = 200  # a team's trees, or folders searched as one
 PULLS = 4  # concurrent pulls of a team's projects
 LEFT_OUT = 5  # projects named in a note
+MOST_SIMILAR = 3  # files named for one that does not exist
 
 
 Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last item: notes for its answers
@@ -256,15 +257,30 @@ class Indexes:
         try:
             target = resolve_existing(os.path.join(root, path))
         except NotFound as error:
-            if not self.config.store.url:
-                raise
-            raise NotFound(error.what, f"{error.next_step}. {NAME_WITH_HOST}") from error
+            near = self._similar_paths(str(path), root)
+            step = f"Did you mean {', '.join(near)}?" if near else str(error.next_step)
+            raise NotFound(error.what, f"{step}. {NAME_WITH_HOST}" if self.config.store.url else step) from error
         root = root or self._project_around(target)
         index = self._managers.get(root) or self.of(root)  # a known project is not looked at again
         if not lies_below(target, str(index.root)):
             raise NotFound(f"{path} is not in {index.root}", "Give a file of the project")
         below = target[len(str(index.root)) + 1 :] if path else ""
         return Place(self._revision(index, at) if at else index, below)
+
+    def _similar_paths(self, written: str, base: str) -> list[str]:
+        """The indexed files whose path ends like the requested one, otherwise those spelt similarly; relative to the
+        folder `base`, "" for the current one."""
+        target = os.path.abspath(os.path.join(base, written))
+        root, is_absolute = self._project_around(target), os.path.isabs(written)
+        store = self.of(root).live_store() if self._is_project(root) else None
+        if store is None:
+            return []
+        below = target[len(root) + 1 :]
+        with store.snapshot() as view:
+            ending = f"/{below if is_absolute else os.path.normpath(written)}"
+            near = sorted(path for path in view.paths if f"/{path}".endswith(ending))[:MOST_SIMILAR]
+            near = near or similar_paths(below, view.paths)
+        return [f"{root}/{path}" if is_absolute else os.path.relpath(f"{root}/{path}", base or None) for path in near]
 
     def _refuse_callers(self, path: str | Path) -> None:
         """Callers of a team's server have no access to folders on its disk: for them, none exists."""
