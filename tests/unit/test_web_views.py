@@ -121,6 +121,8 @@ def test_an_area_has_a_name() -> None:
         "(parse_all … read_everything)": ("the top folder", "9 files: parse_all … read…"),
         "modules/(markup, timeutil, …)": ("modules", "9 files: markup, timeutil…"),
         "modules/(templates, repository, …)": ("modules", "9 files: templates, repos…"),
+        "app/(main)/(admin, settings, …)": ("app/(main)", "9 files: admin, settings…"),
+        "app/(collect)": ("app/(collect)", "9 files"),
         "packages/sync-server": ("sync-server", "9 files"),
         "packages/component-library/src": ("…ponent-library/src", "9 files"),
     }

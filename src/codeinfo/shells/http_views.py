@@ -314,7 +314,7 @@ def editor_address(template: str, root: str, path: str, line: int) -> str:
 
 _BOX, _HEIGHT = 168, 56  # pixels
 _LABEL_CHARS = 19
-_PART = re.compile(r"(.*?)/?\((.*)\)")  # as in `src/(parse … read)`
+_PART = re.compile(r"(?:(.*)/)?\((.*[,…].*)\)")  # as in `src/(parse … read)`; `app/(main)` is a folder of Next.js
 
 
 class Picture(Struct, frozen=True):
