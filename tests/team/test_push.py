@@ -436,6 +436,17 @@ def test_a_user_is_removed_with_all_that_is_theirs(
         team.engine.team.remove_user(TeamUserRequest("ann"))
 
 
+def test_who_is_removed_while_their_push_ends_is_told(
+    team: Team, upstream: Repository, server: GitServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = team.add(server, "shop")
+    ann = uploads(team, "ann", shop)
+    monkeypatch.setattr(Uploads, "_find_known", lambda *_: team.engine.team.remove_user(TeamUserRequest("ann")) and {})
+    with pytest.raises(Refused, match="your account was removed"):
+        ann.set_tree(PushedTree(shop, "mine", team.engine.indexes.recipe(), ()))
+    assert not team.database.rows("SELECT name FROM trees WHERE name LIKE 'work/ann/%'")
+
+
 def counts(team: Team) -> dict[str, int]:
     tables = ("users", "tokens", "grants", "conversations", "memories", "trees", "files")
     return {table: team.database.rows(f"SELECT count(*) FROM {table}")[0][0] for table in tables}

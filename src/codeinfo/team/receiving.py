@@ -329,16 +329,21 @@ class Uploads(Struct, frozen=True):
         raise UsageError(what, step, code="QUOTA_EXCEEDED")
 
     def _reserve(self, db: Connection, size: int) -> int:
-        """The bytes that the caller's uploads would take. Until the transaction ends, nobody removes the caller, and no
-        other upload of theirs is counted."""
-        user = self.caller.user_id
-        if not db.execute("SELECT 1 FROM users WHERE id = %s FOR KEY SHARE", (user,)).fetchall():
-            raise Refused("your account was removed", "Ask an administrator")
+        """The bytes that the caller's uploads would take. Until the transaction ends, no other upload of theirs is
+        counted."""
+        user = self._keep_caller(db)
         db.execute("SELECT pg_advisory_xact_lock(%s)", (lock_key(f"uploads of user {user}"),))
         needed = size + count_uploads(db, user)
         if needed > self.most_bytes and drop_uploads(db, user, unused_only=True):
             needed = size + count_uploads(db, user)
         return needed
+
+    def _keep_caller(self, db: Connection) -> int:
+        """The caller's number; until the transaction ends, nobody removes them."""
+        user = self.caller.user_id
+        if not db.execute("SELECT 1 FROM users WHERE id = %s FOR KEY SHARE", (user,)).fetchall():
+            raise Refused("your account was removed", "Ask an administrator")
+        return user
 
     def remove_tree(self, tree: PushedTree) -> Answer:
         """Remove a work tree of the caller with the uploads that no other one has."""
@@ -364,7 +369,7 @@ class Uploads(Struct, frozen=True):
         name = f"work/{self.caller.name}/{tree.name}"
         paths = {file.path for file in tree.files}
         with self.database.transaction() as db:
-            owner = self.caller.user_id
+            owner = self._keep_caller(db)
             row = create_tree(db, tree.project, name, tree.recipe, with_project=False, owner=owner)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (row.id,)).fetchall())
