@@ -326,6 +326,12 @@ def test_the_signature_of_a_long_type_of_c_is_its_beginning() -> None:
     assert [one.signature for one in found] == ["typedef enum colour;"]
 
 
+def test_annotations_are_no_part_of_a_signature_however_long_they_are() -> None:
+    columns = ",\n".join(f'        @Persistent(name = "column{number}")' for number in range(60))
+    written = f"@FetchGroup(members = {{\n{columns}\n}})\n@Unique\npublic class Finding implements Rated {{}}\n"
+    assert parse("java", written).definitions[0].signature == "public class Finding implements Rated"
+
+
 def test_a_keyword_of_c_behind_a_macro_is_no_name() -> None:
     found = parse("c", "attr struct type *\nrun(struct name *head)\n{\n\treturn 1;\n}\n").definitions
     assert [(one.kind, one.name) for one in found] == [("function", "run")]

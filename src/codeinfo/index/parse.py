@@ -679,7 +679,7 @@ def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -
     written = text[start:name_start]
     if len(written) > _MAX_HEADER and written.startswith("typedef"):  # `typedef enum { … } colour`
         written = written.partition("{")[0]
-    before = _without_attributes(written[-_MAX_HEADER:])
+    before = _without_attributes(written)[-_MAX_HEADER:]
     rest = text[name_start : min(end, name_end + _MAX_HEADER)]
     if not has_body and not (is_scope and "(" in rest.partition("\n")[0] and len(rest) < 2 * MAX_SIGNATURE):
         rest = rest.partition("\n")[0]
