@@ -1270,6 +1270,22 @@ def test_two_long_signatures_are_shown_where_they_differ() -> None:
     assert found.finding.message == "pay was …last: int), is …last: bool)"
 
 
+def test_parameters_behind_the_stored_part_of_a_signature_count() -> None:
+    """Parsing keeps 200 characters: a parameter at the end of many was missed, or taken for a change that matters."""
+    parameters = [f"first_parameter_{number}: str | None = None" for number in range(8)]
+
+    def messages(added: str) -> list[str]:
+        texts = [f"def pay(\n    {', '.join(one)},\n):\n    pass\n" for one in (parameters, [*parameters, added])]
+        kept = [Definition("pay", "pay", "function", " ".join(text.split())[:200], "", 1, 4) for text in texts]
+        before, after = (Version(text, (definition,)) for text, definition in zip(texts, kept, strict=True))
+        revision = Revision(compare("a.py", *texts), before, after)
+        return [found.finding.message for found in find_api_changes([replace(revision, is_product=True)])]
+
+    assert messages("is_new: bool = False") == []
+    last = "first_parameter_7: str | None = None"
+    assert messages("is_new: bool") == [f"pay was …{last}), is …{last}, is_new: bool)"]
+
+
 def test_lines_are_those_of_git(project: Path) -> None:
     """A form feed and the separators of Unicode end no line there."""
     text = '"""\f\u2028"""\r\n\r\n\r\ndef pay():\r\n    return {}\r\n'

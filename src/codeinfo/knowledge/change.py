@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cached_property
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.graph.references import CONSTRUCTORS, INTERFACES
@@ -172,6 +173,7 @@ KINDS = ("contradiction", "api", "expectation", "dependency", "untested", "unuse
 MOST_OF_A_KIND = 10
 WIDELY_USED = 5  # files outside the change
 SIGNATURE_CHARS = 120
+_MAY_BE_CUT = 180  # characters of a signature: parsing keeps the first 200, without open signs at their end
 _DECLARATIONS = (".d.ts", ".d.cts", ".d.mts")  # a package's interface to its users, though it ships no code
 _INTERNAL = re.compile(r"(?:\A|/)(?:_(?!_)|internal/)")  # modules marked as internal by their name
 _API_KINDS = frozenset("class interface struct enum trait type function method constant".split())
@@ -238,6 +240,19 @@ class Revision(Struct, frozen=True, dict=True):
     def at(self, line: int) -> str:
         return f"{self.path}:{line}"
 
+    def complete(self, definition: Definition, version: Version) -> Definition:
+        """A definition with all of its parameters, but without what follows them."""
+        lines = without_comments(version.text, self.language)[definition.start_line - 1 : definition.end_line]
+        text, name = " ".join(" ".join(lines).split()), f"{definition.name}("
+        rest = text.partition(name)[2]
+        depth = 1
+        for at, sign in enumerate(rest):
+            depth += (sign in "([{") - (sign in ")]}")
+            if not depth:
+                before = definition.signature.partition(name)[0]
+                return replace(definition, signature=f"{before}{name}{rest[:at].rstrip(', ')})")
+        return definition
+
     def added_lines(self) -> list[tuple[int, str]]:
         return [(number, line) for number, line in enumerate(self.after.lines, 1) if number in self.change.added]
 
@@ -271,6 +286,8 @@ def find_api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
                 changes.append(ApiChange(finding, old.qualified, is_gone=True))
             elif old.kind != "constant" and len(same_name) == 1 == counts[old.qualified]:
                 (new,) = same_name
+                if max(len(old.signature), len(new.signature)) > _MAY_BE_CUT:
+                    old, new = revision.complete(old, revision.before), revision.complete(new, revision.after)
                 if not is_alike(_shape(old, revision.path), _shape(new, revision.path)):
                     was, now = _shorten_both(old.signature, new.signature)
                     message = f"{old.qualified} was {was}, is {now}"
