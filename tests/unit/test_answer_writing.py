@@ -216,12 +216,13 @@ def test_half_of_the_words_answer_only_in_a_search_that_is_sure(confidence: floa
     assert ("- a.py:1-1 Gate" in answer.text) == (status == "abstained")
 
 
-def test_what_is_missing_is_named_as_it_was_typed() -> None:
-    retrieval = Retrieval("Which GraphQL schema is there?", (Passage("/r", "a.py", 1, 1, "x = 1"),), Quality("ok", 0.3))
+def test_what_is_missing_is_named_as_it_was_typed_and_a_heading_once() -> None:
+    guide = Passage("/r", "a.md", 1, 1, "x = 1", symbol="Install", section="Guide > Install")
+    retrieval = Retrieval("Which GraphQL schema is there?", (guide,), Quality("ok", 0.3))
     weights = {"ql": 3.0, "graph": 2.0, "schema": 1.0}
     answer = extract(retrieval.query, retrieval, retrieval.passages, (), weights, read_file)
     assert answer.missing == ("GraphQL", "schema")
-    assert "lack: GraphQL, schema.\n" in answer.text
+    assert answer.text.endswith("lack: GraphQL, schema.\n\nThe nearest places:\n- a.md:1-1 (Guide > Install)")
 
 
 def test_instructions_in_the_evidence_stay_inside_their_marks() -> None:

@@ -161,8 +161,11 @@ def _build_refusal(question: str, passages: Sequence[Passage], support: Support,
     else:
         text += f": {'; '.join(quality.reasons)}." if quality.reasons else "."
     if passages:
-        places = (f"- {passage.place} {passage.symbol}".rstrip() for passage in passages[:PASSAGES])
-        text += "\n\nThe nearest places:\n" + "\n".join(places)
+        places = (
+            passage.place if passage.section else f"{passage.place} {passage.symbol}".rstrip()
+            for passage in passages[:PASSAGES]
+        )
+        text += "\n\nThe nearest places:\n" + "\n".join(f"- {place}" for place in places)
     elif quality.hint:
         text += f" {quality.hint}."
     return Answer(question, text, "extractive", "abstained", missing=absent or (question,))
