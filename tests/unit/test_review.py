@@ -86,7 +86,7 @@ def test_what_was_removed_changed_the_definition_it_was_in() -> None:
 
 
 def test_reviewers_wrote_what_was_changed() -> None:
-    blame = [BlameLine(1, author, "") for author in ("Ben", "Cem", "some-bot")]
+    blame = [BlameLine(1, author, "") for author in ("Ben", "Cem", "some-bot", "Copilot", "Devin AI")]
     assert [(r.name, r.lines) for r in rank_reviewers({"a.py": blame})] == [("Ben", 1), ("Cem", 1)]
     spelled = [BlameLine(1, author, "") for author in ('Ben "B" Roe', "Ben B Roe")]
     assert [(r.name, r.lines) for r in rank_reviewers({"a.py": spelled})] == [('Ben "B" Roe', 2)]
@@ -144,8 +144,9 @@ def test_the_teams_packet(tmp_path: Path) -> None:
         assert [memory.memory for memory in packet.memories] == ["Stores are slow"]
         # Ben wrote the line that was changed, and all six lines of the file that only grew.
         assert [(r.name, r.lines, r.files) for r in packet.reviewers] == [("Ben", 7, 2)]
+        (root / "guide.md").write_text("# Guide\n")
         cut = engine.knowledge.review(ReviewRequest(path=str(root), limit=1))
-        assert (len(cut.files), cut.totals["files"]) == (1, 2)
+        assert ([f.path for f in cut.files], cut.totals["files"]) == (["shop/reports.py"], 3), "code comes first"
 
 
 # --- findings ------------------------------------------------------------------------------------------------------

@@ -69,8 +69,10 @@ def review_change(
         notes.append(f"nothing differs from {base[:12]}; to compare with another commit, name it as the base")
     if change.has_product and not change.tested_endings:
         notes.append("files like those that changed have no or few tests here, so none is missed")
+    # The list is cut: of a large change, scripts, workflows and documents would leave no room for its code.
+    product_first = sorted(change.differences, key=lambda d: not is_product(d.path, file_kind(d.path)))
     lists: dict[str, Sequence[Any]] = {
-        "files": [ChangedFile(d.path, d.state, len(d.added), len(d.removed)) for d in change.differences],
+        "files": [ChangedFile(d.path, d.state, len(d.added), len(d.removed)) for d in product_first],
         "symbols": symbols,
         "missing_tests": change.files_without_tests(),
         "patterns": change.unusual_patterns(now),

@@ -124,12 +124,19 @@ def is_code_to_run(symbol: ChangedSymbol) -> bool:
     return symbol.kind not in _DECLARING
 
 
+# They review nothing. `Claude`, `Devin` and `Jules` alone may be people.
+_AGENT = re.compile(r"(?:github )?copilot|(?:openai )?codex|claude code|cursor agent|devin ai", re.IGNORECASE)
+
+
 def rank_reviewers(blames: Mapping[str, Sequence[BlameLine]]) -> list[Reviewer]:
-    """Who wrote these lines of each file, without bots. Names that differ in case or punctuation are one person."""
+    """Who wrote these lines of each file, without bots and agents. Names that differ in case or punctuation only are
+    one person."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     files: dict[str, set[str]] = defaultdict(set)
     for path, blame in blames.items():
-        for author in (line.author for line in blame if not is_bot(line.author)):
+        for author in (line.author for line in blame):
+            if is_bot(author) or _AGENT.fullmatch(author):
+                continue
             person = re.sub(r"[^\w ]", "", author).lower()
             spellings[person][author] += 1
             files[person].add(path)
