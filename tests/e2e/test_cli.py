@@ -257,6 +257,14 @@ def test_what_no_command_is_called_is_searched_for(engine: Scripted, typed: str)
     assert (engine.request.query, engine.request.limit) == (typed, 3)
 
 
+def test_a_report_comes_from_a_pipe(engine: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Error: no route\n  at caf\xe9.py:3\n\n")))
+    assert cli.run(["search", "-", "-n", "3"]) == 0
+    assert engine.request.query == "Error: no route\n  at caf\ufffd.py:3"
+    cli.run(["grep", "-"])
+    assert engine.request.pattern == "-"
+
+
 @pytest.mark.parametrize("typed", ["Search", "song", ".", "SERACH", "../"])
 def test_a_single_word_that_may_be_a_mistyped_command_is_refused(engine: Scripted, typed: str) -> None:
     assert cli.run([typed]) == 2

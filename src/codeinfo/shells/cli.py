@@ -308,6 +308,8 @@ def _make_request(
         if not interactive:
             raise click.UsageError("Missing argument 'QUERY'.", click.get_current_context())
         values["query"] = ""
+    piped = {name for name in ("query", "question") if values.get(name) == "-"}  # of `grep`, it is what to look for
+    values |= {name: sys.stdin.buffer.read().decode(errors="replace").strip() for name in piped}
     given = _join_words({name: value for name, value in values.items() if value not in ((), None)}, root)
     if operation.request is SearchRequest and (exact := exact_search(given)) and not interactive:
         operation, given = OPERATIONS["grep"], exact
