@@ -391,6 +391,24 @@ def test_meaning_finds_what_shares_no_word(tmp_path: Path) -> None:
 # --- the operations ------------------------------------------------------------------------------------------------
 
 
+def test_the_files_of_a_scope_are_kept_as_they_are_compared(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "a.py").write_text("def pay():\n    return 1\n")
+    with engine_of(root) as engine:
+
+        def scope_of(written: str) -> str:
+            text = f"Money is counted in cents, {written}"
+            return engine.knowledge.remember(RememberRequest(text, scope=written, path=str(root))).memory.scope
+
+        written = ["file:src/a.py", "file:./src/a.py", f"file:{root}/src/a.py", f"file:{(root / 'src/a.py').as_uri()}"]
+        assert [scope_of(scope) for scope in written] == ["file:src/a.py"] * 4
+        assert scope_of("file:./src/, symbol:pay") == "file:src, symbol:pay"
+        for outside in ("file:/etc/passwd", "file:../other/a.py"):
+            with pytest.raises(UsageError, match="is not in the project"):
+                scope_of(outside)
+
+
 def test_remember_list_show_export_import_remove(tmp_path: Path) -> None:
     root = tmp_path / "shop"
     root.mkdir()

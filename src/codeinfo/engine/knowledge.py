@@ -34,6 +34,7 @@ from codeinfo.knowledge.memory import (
     from_record,
     make_memory,
     parse_memories,
+    scope_within,
     search,
     to_record,
 )
@@ -93,12 +94,14 @@ class KnowledgeOperations:
 
     def remember(self, request: ops.RememberRequest) -> ops.Remembered:
         now, texts = self.clock(), (request.type, request.category, request.memory, request.reason)
-        memory = make_memory(*texts, iso_time(now), scope=request.scope, author=request.author)
+        project = self._project(request.path)
+        scope = scope_within(request.scope.strip(), str(project.root))
+        memory = make_memory(*texts, iso_time(now), scope=scope, author=request.author)
 
         def put(before: tuple[Memory, ...]) -> list[Memory]:
             return [*(other for other in before if other.id != memory.id), memory]
 
-        before = self._project(request.path).change_memories(put)
+        before = project.change_memories(put)
         return ops.Remembered(describe(memory, now), any(other.id == memory.id for other in before))
 
     def memory_list(self, request: ops.MemoryListRequest) -> ops.MemoryList:

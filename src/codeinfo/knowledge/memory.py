@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from codeinfo.errors import NotFound, UsageError, environment_error
-from codeinfo.files import TooLarge, locked, read_regular, replace_file, sweep_temporary
+from codeinfo.files import TooLarge, locked, path_of_address, read_regular, replace_file, sweep_temporary
 from codeinfo.knowledge.history import COMMIT_DAYS
 from codeinfo.knowledge.project import is_manifest
 from codeinfo.languages import is_product, kind_of, language_of
@@ -246,6 +246,19 @@ def _occurs(bag: Collection[str], term: str) -> bool:
 
 def scope_parts(scope: str) -> list[str]:
     return re.split(r",\s*(?=(?:file|symbol):)", scope) if scope else []
+
+
+def scope_within(scope: str, root: str) -> str:
+    """A scope as `is_in_scope` compares it: its files and folders relative to the project's root."""
+    for part in scope_parts(scope):
+        kind, _, target = part.partition(":")
+        if kind != "file" or not target:
+            continue
+        place = os.path.normpath(path_of_address(target)).removeprefix(f"{root}/")
+        if os.path.isabs(place) or place.startswith(".."):
+            raise UsageError(f"{place} is not in the project", next_step=f"Name a file or folder below {root}")
+        scope = scope.replace(part, f"file:{place}")
+    return scope
 
 
 def is_in_scope(scope: str, paths: Collection[str], symbols: Collection[str]) -> bool:
