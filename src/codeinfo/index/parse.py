@@ -267,6 +267,7 @@ def type_blocks(root: Node, source: Source, condition: str) -> list[range]:
 
 
 _DECORATOR = re.compile(r"^[ \t]*@\w", re.MULTILINE)  # may keep the types of parameters for a container of dependencies
+_NAME_SIGN = re.compile(r"[\w$]")
 # Around a name that is imported, and around one that is used as a type.
 _NO_VALUES = frozenset("import_specifier import_clause namespace_import nested_type_identifier type_query".split())
 
@@ -285,9 +286,12 @@ def _mark_dropped(imports: tuple[Import, ...], root: Node, source: Source) -> tu
 
 def _is_value(name: str, root: Node, source: Source) -> bool:
     """Whether a name is used as a value somewhere."""
-    for match in re.finditer(rf"(?<![\w$]){re.escape(name)}(?![\w$])", source.text):
-        start, end = (at * source.unit_bytes for at in match.span())
-        node = root.descendant_for_byte_range(start, end)
+    text, end = source.text, 0
+    while (start := text.find(name, end)) >= 0:
+        end = start + len(name)
+        if _NAME_SIGN.search(text[max(0, start - 1) : start] + text[end : end + 1]):
+            continue
+        node = root.descendant_for_byte_range(start * source.unit_bytes, end * source.unit_bytes)
         if node is None or node.parent is None or node.parent.type in _NO_VALUES:
             continue
         if node.type in ("identifier", "shorthand_property_identifier"):

@@ -726,6 +726,7 @@ RUBY = model.Language(
     ),
     imports=model.ImportRules(
         calls=(
+            r"(?=[ \tabcfhlr])(?:^|\b(?=[cr]))"  # most places fail here
             r"(?:^[ \t]*(?:require|(?P<relative>require_relative)|load)[ (]+(?=[\"'])"
             rf"|(?P<lazy>^[ \t]*autoload[ (]+:(?P<alias>\w+),[ ]*|{_RAILS_CLASS}))"
             r"[\"']?(?P<module>:\w+|(?<=[\"'])[^\"'\n]+(?=[\"']))"

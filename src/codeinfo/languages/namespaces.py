@@ -122,6 +122,7 @@ _KOTLIN_WHEN = re.compile(r"(?m)^[^\S\n]*(?:!?is|!?in|[A-Z])\b.* if .* ->")
 _KOTLIN_DOLLARS = re.compile(r'\$\$+(?:"""[\s\S]*?"""|"[^"\n]*")')
 # Context parameters, on a line before a function; an annotation of a function type in brackets; `annotation class`.
 _KOTLIN_BEFORE = re.compile(r"(?m)^[^\S\n]*context\([^()\n]*\)[^\S\n]*$|(?<=: )@\w+(?= \()|\bannotation(?= class\b)")
+_KOTLIN_BEFORE_PARTS = ("context(", ": @", "annotation class")  # each contains one of these
 # The field behind a property, on a line of its own: what remains is a value of the property.
 _KOTLIN_FIELD = re.compile(r"(?m)^([^\S\n]*(?:\w+ )*val [^={}\n]+\n[^\S\n]+)field(?:: [^=\n]+?)?(?= = )")
 
@@ -131,7 +132,9 @@ def hide_kotlin_news(text: str) -> str:
     text = _KOTLIN_WHEN.sub(lambda line: _KOTLIN_GUARD.sub(model.blank, line.group()), text)
     if " field" in text:
         text = _KOTLIN_FIELD.sub(lambda match: match[1] + " " * (len(match.group()) - len(match[1])), text)
-    return _KOTLIN_DOLLARS.sub(_hide_dollars, _KOTLIN_BEFORE.sub(model.blank, text))
+    if any(part in text for part in _KOTLIN_BEFORE_PARTS):
+        text = _KOTLIN_BEFORE.sub(model.blank, text)
+    return _KOTLIN_DOLLARS.sub(_hide_dollars, text)
 
 
 def _hide_dollars(match: re.Match[str]) -> str:
