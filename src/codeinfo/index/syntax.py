@@ -93,13 +93,19 @@ def parse_tree(name: str, data: bytes, encoding: Encoding = "utf8") -> Tree:
     return parser(name).parse(data, encoding=encoding)
 
 
-@lru_cache(maxsize=64)
 def query(name: str) -> Query:
+    return compile_query(language(name), query_text(name))
+
+
+@lru_cache(maxsize=256)
+def compile_query(grammar: tree_sitter.Language, text: str) -> Query:
+    """Once for all languages with the same grammar and patterns: it takes up to half a second."""
     from tree_sitter import Query
 
-    return Query(language(name), query_text(name))
+    return Query(grammar, text)
 
 
+@lru_cache(maxsize=64)
 def query_text(name: str) -> str:
     """The patterns of a language, from files it may share with others."""
     syntax, folder = GRAMMARS[name], Path(languages.__file__).with_name("queries")

@@ -13,19 +13,15 @@ import re
 import signal
 import sys
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from msgspec.structs import astuple
 
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.index.pool import CONVERT, EXPRESSIONS, HEADER, PARSE, PATIENCE, READY, REST, time_limit_s
-from codeinfo.index.syntax import language, parse_tree
+from codeinfo.index.syntax import compile_query, language, parse_tree
 from codeinfo.model import ParsedFile
-
-if TYPE_CHECKING:
-    from tree_sitter import Query
 
 MEMORY_LIMIT = 2 << 30  # bytes of address space; a parse that needs more is hostile
 USE = "use"  # the capture whose line counts; without it, the first of a match
@@ -88,7 +84,7 @@ def query_lines(text: str, name: str, queries: Sequence[str]) -> list[list[int]]
     lines_of = []
     for query in queries:
         lines = set()
-        cursor = QueryCursor(_compile(name, query), match_limit=MOST_MATCHES)
+        cursor = QueryCursor(compile_query(language(name), query), match_limit=MOST_MATCHES)
         for _, captures in cursor.matches(tree.root_node):
             nodes = captures.get(USE) or [node for some in captures.values() for node in some]
             if nodes:
@@ -109,13 +105,6 @@ def expression_places(text: str, expressions: Sequence[str]) -> list[list[tuple[
             offset += len(line) + 1
         spans.append(places)
     return spans
-
-
-@lru_cache(maxsize=256)
-def _compile(name: str, text: str) -> Query:
-    from tree_sitter import Query
-
-    return Query(language(name), text)
 
 
 def _plain(parsed: ParsedFile, references: bytes) -> tuple[Any, ...]:
