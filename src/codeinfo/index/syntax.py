@@ -183,7 +183,8 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             if role in plain:
                 plain[role] += [node.byte_range for node in nodes]
                 continue
-        if any(not _GUARDS[role].match(source.node_text(captures[role][0])) for role in _GUARDS.keys() & captures):
+        guarded = _GUARDS.keys() & captures
+        if guarded and not all(_GUARDS[role].match(source.node_text(captures[role][0])) for role in guarded):
             continue
         if "bind" in captures:
             _add_bound(result, source, captures)

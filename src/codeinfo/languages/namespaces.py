@@ -413,6 +413,7 @@ PHP = model.Language(
     imports=model.ImportRules(
         read=read_php_use,
         calls=(
+            r"(?=[ri\"'vVR@<])"  # most places fail here
             r"(?:\b(?:require|include)(?:_once)?\b[^;'\"\n]*[\"']|\b(?:view\(|View::make\(|Route::view\([^,\n]*,)\s*[\"']"
             r"|[\"'](?=[\w./-]+\.twig[\"'])|@(?:extends|component|each|include(?:If|When|Unless|First))[^\S\n]*\([^\"'\n]*[\"']|@?<(?=x-|livewire:))"
             r"(?P<module>(?<=<)(?:x-[\w.:-]+|livewire:[\w.-]+)|(?<=[\"'])[^\"'\n]+(?=[\"']))"
