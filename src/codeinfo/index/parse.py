@@ -674,7 +674,7 @@ def header_end(node: Node, kind: str, source: Source) -> int | None:
     return None if body is None else source.span(body)[0]
 
 
-_LINE_COMMENT = re.compile(r"(?m)(?<=[\s,(])(?:#|//)\s.*$")
+_LINE_COMMENT = re.compile(r"(?m)(?:#(?<=[\s,(]#)|//(?<=[\s,(]//))\s.*$")
 
 
 def signature_of(text: str, header: Header, *, has_body: bool, is_scope: bool) -> str:
