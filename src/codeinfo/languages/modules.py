@@ -66,7 +66,7 @@ _AROUND_NAME = re.compile(
 
 
 _CONVENTION = re.compile(r"\(([A-Z][A-Z0-9_]+)(?=[ \t]+\*[ \t]*\w+\)[ \t]*\()")  # `(WINAPI *open_fn)(…)`
-_MAY_BE_AROUND = re.compile(r"[A-Z0-9_]\(\w+\)\(")  # the expression above tries every line
+_MAY_BE_AROUND = re.compile(r"\((?<=[A-Z0-9_]\()\w+\)\(")  # the expression above tries every line
 
 
 def hide_macros(text: str) -> str:
