@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import is_quick
 
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.evals import run
@@ -340,3 +341,8 @@ def test_gates_ask_for_quality_at_least_and_costs_at_most() -> None:
 def test_what_is_no_gate_says_so(text: str) -> None:
     with pytest.raises(UsageError, match="is not a gate"):
         parse_gates([text])
+
+
+def test_a_subject_made_to_do_harm_takes_no_time() -> None:
+    for subject in (f"fix (#1{' and see a/b#1' * 40} x", f"fix{' ' * 50_000}x"):
+        assert is_quick(lambda: run.strip_numbers(subject), 5)  # noqa: B023

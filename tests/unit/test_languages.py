@@ -9,9 +9,10 @@ from patience import is_quick
 
 from codeinfo.index.syntax import query, query_text
 from codeinfo.languages import LANGUAGES, is_product, kind_of, language_of, language_of_text
-from codeinfo.languages.model import strict_json
-from codeinfo.languages.routes import requested_paths, served_paths
+from codeinfo.languages.model import get_language, strict_json
+from codeinfo.languages.routes import Route, links_to, requested_paths, served_paths
 from codeinfo.model import FileKind
+from codeinfo.ports import FileLines
 
 GRAMMARS = (
     "python javascript typescript tsx go rust dart java kotlin scala c cpp csharp php ruby swift elixir haskell lua "
@@ -248,8 +249,23 @@ def test_a_page_is_read_in_linear_time_however_much_of_it_is_not_closed(name: st
     assert is_quick(lambda: hide(text), 2), "a quarter of a minute and more, where each part looks for its end"
 
 
-@pytest.mark.parametrize("piece", ["[", "(", "{", "<", "(a(b)", 'r.Get("/x", ', "prefix='/x', ", "scope '/x' "])
+@pytest.mark.parametrize(
+    "piece", ["[", "(", "{", "<", "(a(b)", 'r.Get("/x", ', "prefix='/x', ", "scope '/x' ", "{a}", '{"}', " "]
+)
 def test_routes_are_read_in_linear_time_from_a_file_that_is_one_line(piece: str) -> None:
     text = piece * (300_000 // len(piece))
+    for begin in ("get(", 'get("', "get(path="):
+        assert is_quick(lambda: list(served_paths(f"{begin}{text} .", "urls.py")), 5), "for ever, or hours"  # noqa: B023
+    assert is_quick(lambda: list(requested_paths(f'"/{text} .')), 5)
     assert is_quick(lambda: list(served_paths(text, "urls.py")), 5)
     assert is_quick(lambda: list(requested_paths(f'"/{text}"')), 5), "minutes, where each bracket looks for its end"
+
+
+def test_names_and_statements_that_were_made_to_do_harm_take_no_time() -> None:
+    dotted = FileLines([(1, f'x = "{"a." * 40}" + "cart"')])
+    assert is_quick(lambda: list(links_to(Route("cart", ""), dotted, is_alone=True)), 2)
+    typed = "import {" + "type a as b " * 40 + "} from 'x'"
+    read = get_language("typescript").imports.read
+    assert read
+    assert is_quick(lambda: list(read(typed, 1)), 2)
+    assert is_quick(lambda: language_of_text("run", "#!" + "/" * 200_000 + "\n"), 2)

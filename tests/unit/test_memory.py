@@ -542,5 +542,5 @@ def test_a_repository_cannot_write_the_label_of_its_memories(tmp_path: Path, fie
 
 @pytest.mark.parametrize("part", ["https://a", "#11", "@a#1", "fix ", "a/#1.", "![", "<img ", "![](", "<!--"])
 def test_a_hostile_message_takes_no_time(part: str) -> None:
-    log = log_of(("fix: the parser", f"{part * 20_000} !", "a.py"))
+    log = log_of(("fix: the parser", f"{part * 20_000} !", "a.py"), (f"fix:{' ' * 100_000}the lexer", "", "a.py"))
     assert is_quick(lambda: from_log(log, NOW), 2)

@@ -22,6 +22,7 @@ from codeinfo.knowledge.detectors import (
     Detector,
     Matcher,
     built_in_detectors,
+    import_of,
     project_detectors,
     role_of,
 )
@@ -720,3 +721,10 @@ def test_an_import_of_types_alone_is_no_use_of_a_package(tmp_path: Path) -> None
     with engine_of(root) as engine:
         found = engine.knowledge.metadata(MetadataRequest(path=str(root))).frameworks
     assert [one.name for one in found] == ["Express"]
+
+
+@pytest.mark.parametrize("family", ["python", "javascript", "go", "rust", "java", "csharp", "ruby"])
+def test_imports_are_looked_for_in_linear_time_behind_empty_lines(family: str) -> None:
+    search = import_of("requests", family).search
+    for text in ("\n" * 100_000, f"import{' ' * 100_000}x"):
+        assert is_quick(lambda: search(text), 2)  # noqa: B023

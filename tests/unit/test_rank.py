@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from patience import is_quick
 
 from codeinfo.ports import IN_STEM, Posting, StoredSymbol
 from codeinfo.search import boost, channels
@@ -687,3 +688,8 @@ def test_the_documented_weights_are_the_shipped_ones() -> None:
     assert len(rows) == 34, "17 signals and 17 factors"
     for name, *documented in rows:
         assert [float(value) for value in documented] == [getattr(w, name) for w in (QUESTION, TASK, REPORT)], name
+
+
+def test_a_folder_of_many_words_is_looked_at_in_linear_time() -> None:
+    path = f"{'a_' * 60}b/c.py"
+    assert is_quick(lambda: boost.Layout([path]).facts(0), 5)

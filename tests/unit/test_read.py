@@ -324,3 +324,7 @@ def test_decode_masks_and_says_so() -> None:
 def test_hostile_text_takes_linear_time(piece: str) -> None:
     text = (piece * (1_000_000 // len(piece)))[:1_000_000] + "@"
     assert is_quick(lambda: mask(text), 5)
+
+
+def test_a_package_file_made_to_do_harm_is_read_in_linear_time() -> None:
+    assert is_quick(lambda: read.skip_by_content("index.ts", "declare\n" * 30_000), 5)

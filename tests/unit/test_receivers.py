@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from patience import is_quick
 
 from codeinfo import Config, Engine
 from codeinfo.operations.code import RefsRequest
@@ -1182,3 +1183,13 @@ def test_files_that_templates_render(tmp_path: Path) -> None:
         assert uses("templates/macros.html.twig") == {"templates/cart/show.html.twig:1"}
         assert uses("templates/macros.html.twig::row") == {"templates/cart/show.html.twig:2"}
         assert uses("web/templates/shop/row.html") == {"web/templates/shop/cart.html:3"}
+
+
+def test_texts_made_to_do_harm_hold_no_question_up(tmp_path: Path) -> None:
+    sources, asked, *_ = CASES["filters and tags of Django"]
+    harm = f"\n\n@register.filter('total'){' @a' * 60}\n"
+    for path, text in sources.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(f"{text}{harm if path.endswith('.py') else ''}")
+    with Engine(Config.load({"embedding.provider": "none"}, tmp_path)) as engine:
+        assert is_quick(lambda: engine.code.references(RefsRequest(asked, str(tmp_path))), 5)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from patience import is_quick
 from team_tools import build_team, engine_of
 
 from codeinfo.engine.project_knowledge import MOST_CHARS
@@ -856,3 +857,16 @@ def ends_within(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
         signal.signal(signal.SIGVTALRM, before)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [("main.tf", "\n" * 100_000), ("Gemfile", f"group :a{', :a' * 100_000}\n"), ("Gemfile", "group :a\n" * 100_000)],
+)
+def test_manifests_made_to_do_harm_are_read_in_linear_time(path: str, text: str) -> None:
+    assert is_quick(lambda: dependencies({path: text}), 5)
+
+
+def test_a_rule_as_long_as_a_file_is_read_in_linear_time() -> None:
+    text = f"# Code style\n\n- {'[' * 100_000} must\n- {'. ' * 100_000}\n"
+    assert is_quick(lambda: list(document_rules("CONTRIBUTING.md", text)), 5)

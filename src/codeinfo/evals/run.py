@@ -235,9 +235,9 @@ _CHORE = re.compile(
 _NUMBER = r"(?:(?:[\w.-]+/[\w.-]+)?#|gh-)\d+"
 _LEADING = r"(?:fix(?:e[sd])?|close[sd]?|resolve[sd]?|refs?|see|issue|bug|pr)[: ]*"
 _NUMBERS = re.compile(
-    rf"\s*[(\[](?:{_LEADING})?{_NUMBER}(?:[ ,;&]+(?:and )?(?:{_LEADING})?{_NUMBER})*[)\]]"
-    rf"|[ ,.;:–-]*\b{_LEADING}{_NUMBER}\.?$"
-    rf"|(?:^|\s+)\[?{_NUMBER}\]?(?:[:,]?(?=\s|$))?",
+    rf"(?<!\s)\s*+[(\[](?:{_LEADING})?{_NUMBER}(?:[ ,;&]+(?:and )?(?:{_LEADING})?{_NUMBER})*+[)\]]"
+    rf"|(?<![ ,.;:–-])[ ,.;:–-]*+\b{_LEADING}{_NUMBER}\.?$"
+    rf"|(?:^|(?<!\s)\s++)\[?{_NUMBER}\]?(?:[:,]?(?=\s|$))?",
     re.IGNORECASE,
 )
 

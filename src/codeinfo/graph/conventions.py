@@ -108,8 +108,8 @@ _OFFERED = re.compile(
     r"""(?P<key>["']\w+["'])\]?\s*[:=,]\s*(?P<held>[^\W\d][\w.]*)(?=\s*(?:[,})\n]|\Z))"""
     r"""|[(,]\s*(?P<name>\w+)=(?P<value>[^\W\d][\w.]*)(?=\s*[,)])"""
     r"""|\bregister\.\w+\(\s*(?P<made>[^\W\d][\w.]*),\s*name=(?P<called>["']\w+["'])"""
-    r"""|@[\w.]*(?:template_(?:filter|global|test)|register\.\w+)\((?:[^()]*\bname=)?\s*(?P<own>["']\w+["'])?[^()]*\)"""
-    r"""(?:\s*@.*)*\s*(?:async )?def (?P<function>\w+)"""
+    r"""|@[\w.]*(?:template_(?:filter|global|test)|register\.\w+)\((?:[^()]{0,300}\bname=)?\s*+(?P<own>["']\w+["'])?[^()]*+\)"""
+    r"""(?:\s*+@.*+)*+\s*(?:async )?def (?P<function>\w+)"""
 )
 # `new TwigFilter('total', [$this, 'findTotal'])`, `new TwigFunction('total', $this->findTotal(...))`
 _OFFERED_BY_TWIG = re.compile(
@@ -138,7 +138,7 @@ def _read_offers(text: str, *, is_library: bool) -> Iterator[tuple[str, str]]:
         yield row["name"], f"{owner}.{row['held'] or row['method']}"
 
 
-_SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
+_SCRIPT = re.compile(r"<script\b.*?(?:</script>|\Z)", re.DOTALL)
 
 
 def find_own_of_page(index: CodeIndex, unit: Unit, use: Reference) -> tuple[SymbolId, ...]:
@@ -193,7 +193,7 @@ _BEFORE_ATOM = re.compile(
     r"(?:(?<=\{)|(?<=apply\()|(?<=use )|(?<![\w.])(?=[\w.]*Controller,))((?:[A-Z]|__MODULE__)[\w.]*), *:\Z"
 )
 _ERLANG = re.compile(r"(?<![:\w]):[a-z]\w*\.\Z")  # a module from outside: `:timer.sleep`
-_BEHAVIOUR = re.compile(r"^\s*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
+_BEHAVIOUR = re.compile(r"^[ \t]*@behaviour\s+([A-Z][\w.]*)", re.MULTILINE)
 _PLUG = re.compile(r"\s*plug[ (]\s*:")
 _ROUTES = re.compile(r"(?m)^ *scope\b")
 _ROUTE_SCOPE = re.compile(r" *scope\b[^#\n]*?[ (]([A-Z][\w.]*)")

@@ -106,7 +106,7 @@ _BEFORE_TYPE = r"(?:\bnew |\bis |\bas |\btypeof\(|<)"
 _CHECK = r"\bisinstance\({0}, *([\w.]+)\)|(?<![\w.>]){0}\)? (?:instanceof|is) (?:not )?\\?([A-Z][\w.\\]*)"
 _EXTENDED = re.compile(r"(\w+)(?:\.Companion)?(?:<.*>)?[?)]*\.\Z")  # `fun <T> Set<T>.`
 # A function that is passed to a method of a value has a parameter called like it.
-_OWN_PARAMETER = r"(?<![\w.$]){0}[?!]?\.[\w.]+\s*(?:\([^()]*\))?\s*[({{]+\s*[|(]*\s*{0}\b"
+_OWN_PARAMETER = r"(?<![\w.$]){0}[?!]?\.[\w.]+\s*+(?:\([^()]*\)\s*+)?[({{]++\s*+[|(]*+\s*+{0}\b"
 _MOST_MEANT = 3  # definitions: a value with more types than that has no certain one
 
 

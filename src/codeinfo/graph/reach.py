@@ -654,7 +654,7 @@ def _is_taken_by_another_name(
     return is_default and any("default" in edge.names or not edge.names for edge in index.graph.edges_to(file.path))
 
 
-_EXPORTED = re.compile(r"^export\s*\{[^}]*\}|^export\s+default\s+\w+\s*;?\s*$", re.MULTILINE)
+_EXPORTED = re.compile(r"^export\s*\{[^{}]*\}|^export\s+default\s+\w++[^\S\n]*+;?[^\S\n]*+$", re.MULTILINE)
 # Modules from outside, to which a file of TypeScript adds something: `declare module "vue" { … }`.
 _ADDED_TO_OTHERS = re.compile(
     r"""^declare[ \t]+(?:module[ \t]+(["'])[^"'\n]+\1|global)\s*\{[^\n]*(?:\n(?!\}|declare\b)[^\n]*)*\n\}""",

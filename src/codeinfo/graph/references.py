@@ -55,7 +55,7 @@ _PREVIEW_CHARS = 160
 _VALUES = ("variable", "field", "property")  # may only hold the function or type of their name
 _MEMBER = re.compile(r"(?<=\w)#(?=\w)")  # `Class#method`, as the documentation of Ruby, Java and JavaScript writes
 _SMALL_FILE = 30  # lines: parsed in no time
-_TEXT = re.compile(rf"""{COMMENT.pattern}|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`""")
+_TEXT = re.compile(rf"""{COMMENT.pattern}|(?<!\\)(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|`[^`]*`""")
 INTERFACES = frozenset({"interface", "trait", "protocol"})
 CONSTRUCTORS = frozenset({"__init__", "__construct", "constructor", "initialize", "init"})  # each type has its own
 _REGISTERED = "a decorator or an attribute stands before it: a framework may call it"

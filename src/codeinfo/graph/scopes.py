@@ -40,7 +40,7 @@ _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
 # What a facade of Laravel passes calls on to: `@see CartManager`, `return CartManager::class;`.
-_FACING = re.compile(r"(?:@(?:see|mixin)|(?<=\n)\s+return)\s+(\\?[A-Z][\w\\]*)(?=\s*\n|::class;)")
+_FACING = re.compile(r"(?:@(?:see|mixin)|(?<=\n)[ \t]+return)\s+(\\?[A-Z][\w\\]*)(?=\s*\n|::class;)")
 _OBJECT = re.compile(r"=\s*(?:Object\.freeze\(\s*)?\{\s*(?://.*)?$")  # `const cart = {`
 _ACCESSOR = re.compile(r"(?:get|set|is)([A-Z]\w*)")
 EXPORTED = "exports"  # what `module.exports` is bound to

@@ -206,7 +206,7 @@ class Version(Struct, frozen=True, dict=True):
         return "\n".join(self.lines[definition.start_line - 1 : definition.end_line])
 
 
-_RELEASE = re.compile(r"([\"'])v?\d+\.\d+\.\d+[\w.+-]*\1")
+_RELEASE = re.compile(r"([\"'])v?\d++\.\d++\.\d++[\w.+-]*+\1")
 
 
 class Revision(Struct, frozen=True, dict=True):
@@ -389,8 +389,8 @@ def _is_expectation(line: str) -> bool:
 
 
 _FAILING = re.compile(r"\bt\.(?:Error|Fatal|Log)\w*\(")  # in Go: its text only says what the condition before it means
-_LITERAL = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\b\d+(?:\.\d+)?\b")
-_CALLED = re.compile(rf"{_LITERAL.pattern}|([^\W\d]\w*)(?=\()")
+_LITERAL = re.compile(r"(?<!\\)(?:'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|\b\d+(?:\.\d+)?\b")
+_CALLED = re.compile(rf"{_LITERAL.pattern}|(?<!\w)([^\W\d]\w*+)(?=\()")
 
 
 _MARK_LINES = 4  # around the start of a test
@@ -756,7 +756,7 @@ def _new_names(revision: Revision) -> list[tuple[int, str]]:
             members = (f"{statement.module}.{name}" for name in statement.names)
             names = (statement.module, package_of(statement.module), *members)
             modules += [(statement.line, name) for name in names]
-    calls = [(number, name) for number, line in lines.items() for name in re.findall(r"[\w.]+(?=\()", line)]
+    calls = [(number, name) for number, line in lines.items() for name in re.findall(r"(?<![\w.])[\w.]++(?=\()", line)]
     return [*modules, *calls, *((number, name.rpartition(".")[2]) for number, name in calls)]
 
 

@@ -593,7 +593,7 @@ def _title(commit: Commit) -> tuple[str, str]:
         if not _MERGE.match(subject):
             return "", ""
         subject, _, body = body.strip().partition("\n")
-    return _NUMBER.sub("", _BACKPORT.sub("", subject, count=1)).strip().rstrip("."), body
+    return _NUMBER.sub("", _BACKPORT.sub("", subject[:MAX_TEXT], count=1)).strip().rstrip("."), body
 
 
 def _read_subject(subject: str, reason: str) -> tuple[str, str, str] | None:

@@ -247,6 +247,7 @@ def _object(text: str, at: int, section: str) -> Iterator[Entry]:
 
 MOST_RULES = 300
 _MAX_RULE = 300
+_MOST_LINE = 2000  # characters: no rule is longer
 
 
 class _Tool(Struct, frozen=True):
@@ -355,7 +356,7 @@ def _tool_rules(tool: _Tool, path: str, text: str) -> Iterator[StyleRule]:
 def document_rules(path: str, text: str) -> Iterator[StyleRule]:
     """Items and sentences that ask for something, under their heading; code blocks are skipped."""
     heading, fences = path.rpartition("/")[2], Fences()
-    lines = text.split("\n")
+    lines = [line[:_MOST_LINE] for line in text.split("\n")]
     for number, line in enumerate(lines, 1):
         if fences.cover(line) or (line.startswith(("    ", "\t")) and not _ITEM.fullmatch(line)):
             continue

@@ -110,7 +110,7 @@ def language_of_text(path: str, text: str) -> Language | None:
     """Like `language_of`, given the content: shebangs are read, and C and C++ headers distinguished."""
     if path.endswith((".h", ".H")):
         return modules.header_language(text)
-    return language_of(path, text[: max(text.find("\n"), 0) or 200] if text.startswith("#!") else "")
+    return language_of(path, text[:200].partition("\n")[0] if text.startswith("#!") else "")
 
 
 # Conventions of many ecosystems; `\w+Test` and `\w+Tests` need a capital so that `contest` and `latest` stay code.

@@ -17,7 +17,7 @@ from codeinfo.model import Import
 _FRAME = re.compile(r"\bfrom\b[^}]*$|^(?:import|export)\b(?:\s+type\b(?!\s*from))?")
 # `import type …`, and braces in which every name is marked as a type.
 _TYPES = re.compile(
-    r"(?:import|export)\s+type\b(?!\s*(?:from|,))|(?:import|export)\s*\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*,?)+\s*\}"
+    r"(?:import|export)\s+type\b(?!\s*(?:from|,))|(?:import|export)\s*\{(?:\s*type\s+[\w$]+(?:\s+as\s+[\w$]+)?\s*(?:,|(?=\})))+\s*\}"
 )
 _FROM = re.compile(r"""\bfrom\s*["'`]([^"'`\n]+)["'`]""")
 _EXTENSIONS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts", ".json", ".vue", ".svelte")
@@ -27,7 +27,9 @@ _BUILT, _SOURCES = ("dist", "lib", "build", "out", "esm", "cjs", "es"), ("src", 
 _NUXT_CONFIGS = ("nuxt.config.ts", "nuxt.config.js", "nuxt.config.mjs")
 # What plugins of bundlers import by themselves, as they list it: `Cart: typeof import('./shop/Cart.vue')['default']`.
 _LISTS = ("components.d.ts", "auto-imports.d.ts")
-_GIVEN = re.compile(r"""([\w$]+)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))""")
+_GIVEN = re.compile(
+    r"""(?<![\w$])([\w$]++)\??:\s*typeof import\(\s*["'](\.[^"'\n]+)["']\s*\)(?:\[["'](\w+)["']\]|\.(\w+))"""
+)
 _BY_NUXT = re.compile(r"(?:(?:app|src|server|shared|layers/[^/]+(?:/app)?)/)?(?:composables|components|utils|stores)/")
 Patterns = list[tuple[str, list[str]]]
 _CONDITIONS = ("source", "import", "module", "default", "require", "node", "browser", "development", "types")

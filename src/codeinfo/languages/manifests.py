@@ -61,12 +61,12 @@ _NUGET = (
 FROM_CATALOG = "catalog:"  # as a version: it is in this list of the workspace; the usual list has no name
 CRATES, GEMS = "\0crates", "\0gems"  # lists of Cargo and Bundler
 _TERRAFORM = (  # an address of another kind is no package: `./modules/cart`, `git::https://…`
-    r'(?m)^\s*(?:(?P<itself>required_version)|source\s*=\s*"(?P<name>\w[\w.-]*/[\w./-]+)"(?:\s+version)?)'
+    r'(?m)^[ \t]*(?:(?P<itself>required_version)|source\s*=\s*"(?P<name>\w[\w.-]*/[\w./-]+)"(?:\s+version)?)'
     r'(?:\s*=\s*"(?P<version>[^"\n]*)")?'
 )
 _LOCKED_GEM = r"(?m)^ {4}(?P<name>[\w.-]+) \((?P<version>[^)\s-]+)(?:-[^)\s]+)?\)$"
 _GEM_GROUP = (
-    r"(?m)^[^\S\n]*group[\s(]+(?P<groups>:\w+(?:\s*,\s*:\w+)*)[^\n]*\bdo\b"
+    r"(?m)^[^\S\n]*group[\s(]+(?P<groups>:\w++(?:\s*,\s*:\w++)*+)[^\n]*\bdo\b"
     r"(?P<gems>(?:[^\n]*\n(?![^\S\n]*group\b))+?)[^\S\n]*end\b"
 )
 

@@ -312,7 +312,7 @@ def language_family(name: str) -> str:
     return get_language(name).family or name
 
 
-COMMENT = re.compile(r"//[^\n]*|/\*[^*]*\*+(?:[^/*][^*]*\*+)*/")
+COMMENT = re.compile(r"//[^\n]*|/\*(?s:.*?)(?:\*/|\Z)")
 AS = re.compile(r"\s+as\s+|\s*=>\s*|\s+=\s+")
 SIGIL = re.compile(r"(?<![\w$])\$(?=\w)")  # names are kept without it: `$total` is `total`
 QUOTED = re.compile(r"""["'`]([^"'`\n]+)["'`]""")

@@ -28,7 +28,7 @@ _MARK = re.compile(r"@(\w+)(?:\.\w+)*\.(?:route|get|post|put|patch|delete|websoc
 _NAMED = re.compile(_NAME)
 _PREFIXING = re.compile(rf"#\[(?:\w+\\)*Route\([^\]]*{_NAME}")  # of a class: `#[Route('/blog', name: 'blog_')]`
 _SPACE = re.compile(r"(?m)^app_name\s*(?::[^=\n]+)?=\s*[\"']([\w.:-]+)[\"']")
-_BLUEPRINT = r"\b{}\s*(?::[^=\n]+)?=\s*(?:\w+\.)?Blueprint\(\s*[\"'](\w+)[\"']"
+_BLUEPRINT = r"\b{}\s*(?::[^=\n]{{1,200}})?=\s*(?:\w+\.)?Blueprint\(\s*[\"'](\w+)[\"']"
 _LINKING = re.compile(
     r"(?:\burl\s+|(?:\b(?:reverse(?:_lazy)?|resolve_url|redirect|url_for|url_path_for|path|url|redirectToRoute|generateUrl"
     r"|route|to_route|redirect_to)\(|url_name\s*=|\bLOGIN_URL\s*=)\s*)\Z"
@@ -77,7 +77,7 @@ def declares(route: Route, lines: FileLines) -> bool:
 def links_to(route: Route, lines: FileLines, *, is_alone: bool) -> Iterator[int]:
     """The lines that link to a route. Without a space of its own it may have got one where it is included: then it
     has to be alone in having its name."""
-    written = re.compile(rf"[\"']((?:[\w.-]+[:.])*){re.escape(route.name)}[\"']")
+    written = re.compile(rf"[\"']((?:[\w.-][\w.:-]*[:.])?){re.escape(route.name)}[\"']")
     for number, text in lines.items():
         for found in written.finditer(text) if route.name in text else ():
             before = text[: found.start()]
@@ -90,10 +90,11 @@ def links_to(route: Route, lines: FileLines, *, is_alone: bool) -> Iterator[int]
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
-_STRING = r"""(?P<quote>["'`])(?P<path>(?:\{[^{}\n]*\}|(?!(?P=quote))[^\s\\]|\\\w)*)(?P=quote)"""
+_INSERT = r"\{(?:(?!(?P=quote))[^{}\n])*+\}"
+_STRING = rf"""(?P<quote>["'`])(?P<path>(?:{_INSERT}|(?!(?P=quote)|{_INSERT})[^\s\\]|\\\w)*+)(?P=quote)"""
 _QUOTED = re.compile(_STRING)
 # A word and the string behind it: `path("cart/"`, `@GetMapping(value = "/cart"`, `prefix="/cart"`, `scope "/cart"`.
-_DECLARING = re.compile(rf"\b(?P<call>(?P<word>\w+)(?:\(| ?[=:] ?| ))\s*(?:\w+\s*=\s*)?[{{\[]?\s*[rf$@]*{_STRING}")
+_DECLARING = re.compile(rf"\b(?P<call>(?P<word>\w+)(?:\(| ?[=:] ?| ))\s*+(?:\w+\s*+=\s*+)?[{{\[]?\s*+[rf$@]*{_STRING}")
 _VERB, _TITLED = "(?:get|post|put|patch|delete|any|match|view)", "(?:Get|Post|Put|Patch|Delete)"
 # By the signs around the word; a verb alone may be that of a client.
 _DECLARERS = re.compile(

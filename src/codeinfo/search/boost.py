@@ -51,7 +51,7 @@ _SECONDARY = re.compile(
     r"[^/]*[_.-](test|tests|spec|bench|example)\.(?!ex$)[^/.]+|[^/]*\.(story|stories)\.[^/.]+|[^/]*(Test|Tests|Spec|IT)\.[a-z]+)$",
 )
 _TEST_HELPERS = re.compile(
-    r"(?i)(?:/testing|(?:\A|/)(?:\w+[_-])*test(?:ing)?[_-]?(?:support|utils?|helpers?|harness))/"
+    r"(?i)(?:/testing|(?:\A|/)(?:\w[\w-]*[_-])?test(?:ing)?[_-]?(?:support|utils?|helpers?|harness))/"
 )
 _EXAMPLES = re.compile(r"(?i)samples?|demos?|playgrounds?|docs?_src")  # other names for them
 _BENCHMARK = re.compile(r"(?i)bench(?:mark)?")  # `benchmarks_test.go`

@@ -251,7 +251,7 @@ CONTENT_RULES = ("generated-documentation", "generated", "minified")
 # What others import from here is known by these files alone: they only pass names on.
 _PACKAGE = re.compile(r"(?:.*/)?(?:__init__\.pyi?|index\.[cm]?[jt]s)")
 _DEFINING = re.compile(
-    r"(?m)^(?:export\s+)?(?:default\s+|declare\s+)*(?:async\s+)?(?:class|def|function|const|enum|interface)\s"
+    r"(?m)^(?:(?:export|default|declare|async)[^\S\n]+)*(?:class|def|function|const|enum|interface)\s"
 )
 
 

@@ -40,15 +40,17 @@ _FILES = tuple("python javascript angular go java kotlin csharp rust php ruby".s
 _FAMILY = dict.fromkeys(("typescript", "tsx", "vue", "html"), "javascript")  # HTML: Angular's templates
 # An import of a package. The match starts before the string with its name, where it counts as code.
 _IMPORT = {
-    "javascript": r"""^(?!\s*(?:im|ex)port type\b)[^\n]*?\b(?:from\s+|require\(\s*|import\s*\(?\s*)["'](?:{})["'/]""",
-    "go": r'^(?:import )?\s*(?:[\w.]+ )?(?=")"{}["/]',
-    "python": r"^\s*(?:from|import)\s+{}\b",
-    "rust": r"^\s*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
-    "java": r"^\s*import\s+(?:static\s+)?{}\b",
+    "javascript": (
+        r"""^(?![ \t]*(?:im|ex)port type\b)[^\n]*?\b(?:from\s+|require\(\s*|import\s*+(?:\(\s*)?)["'](?:{})["'/]"""
+    ),
+    "go": r'^(?:import )?[ \t]*(?:[\w.]+ )?(?=")"{}["/]',
+    "python": r"^[ \t]*(?:from|import)\s+{}\b",
+    "rust": r"^[ \t]*(?:pub )?(?:use|extern crate)\s+{0}\b|(?<!\w){0}::",
+    "java": r"^[ \t]*import\s+(?:static\s+)?{}\b",
     "kotlin": r"^import\s+{}\b",
-    "csharp": r"^\s*(?:global\s+)?using\s+(?:static\s+)?{}\b",
+    "csharp": r"^[ \t]*(?:global\s+)?using\s+(?:static\s+)?{}\b",
     "php": r"^use\s+(?:function\s+)?\\?{}\b",
-    "ruby": r"^\s*require\s+[\"']{}[\"'/]",
+    "ruby": r"^[ \t]*require\s+[\"']{}[\"'/]",
 }
 
 
@@ -214,7 +216,7 @@ _TRIPLE_SINGLE = r"'''(?:\\.|[^\\']++|'(?!''))*(?:'''|\\?\Z)"
 PRODUCT, TEST = "product", "test"  # other files are only checked for the project's own patterns
 TESTING = "testing"  # the category of questions about tests
 _FIXTURE = re.compile(r"(?:^|/)(?:_*fixtures?_*|testdata|__snapshots__|examples?|docs?|vendor)/")
-_OWN_TESTS = re.compile(r"^#\[cfg\(test\)\]\s*\n(?:\s*#\[.*\]\n)*\s*(?:pub )?mod\b", re.MULTILINE)
+_OWN_TESTS = re.compile(r"^#\[cfg\(test\)\][^\S\n]*\n(?:\s*+#\[.*\]\n)*+\s*+(?:pub )?mod\b", re.MULTILINE)
 
 MOST_LINES = 200  # of one pattern in one file: more add nothing
 TEMPLATES = "html"  # has only template patterns
