@@ -556,6 +556,7 @@ def test_nonsense_is_refused(team: Team, upstream: Repository, server: GitServer
         PushedTree(shop, "mine", recipe, (plain, plain)),
         PushedTree(shop, "mine", recipe, (replace(plain, path="a/../../b"),)),
         PushedTree(shop, "mine", recipe, (replace(plain, path="a/" * 201 + "b"),)),
+        PushedTree(shop, "mine", recipe, (replace(plain, path="a" * 2001),)),
         PushedTree(shop, "mine", recipe, (replace(plain, sha256="x"),)),
         PushedTree(shop, "mine", recipe, (plain,), "HEAD"),
         PushedTree(shop, "mine", "another", (plain,)),

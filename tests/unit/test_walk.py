@@ -265,6 +265,15 @@ def test_a_file_in_too_many_folders_is_left_out(root: Path) -> None:
     assert why(root, "e/" * 300 + "b.py").rule == "too-deep"
 
 
+def test_a_file_with_a_longer_path_than_a_team_can_store_is_left_out(root: Path) -> None:
+    long = "/".join(["d" * 199] * 10)
+    write(root, f"{long}.py", f"{long}/a.py")
+    assert paths(walk(root)) == []
+    write(root, f"{long[200:]}/a.py")
+    assert paths(walk(root)) == [f"{long[200:]}/a.py"]
+    assert why(root, f"{long}/a.py").rule == "too-deep"
+
+
 def test_special_files_are_never_opened(root: Path) -> None:
     write(root, "a.py")
     os.mkfifo(root / "pipe.py")

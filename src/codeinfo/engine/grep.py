@@ -61,7 +61,7 @@ LEFT_OUT = {
     "codeinfoignore": "files that .codeinfoignore names",
     UNREADABLE: "files that cannot be read",
     "odd-name": "files whose names are not UTF-8",
-    "too-deep": "files in too many folders",
+    "too-deep": "files too deep in folders",
     "nested-repository": "repositories within this one",
     "nested-worktree": "work trees within this one",
     "submodule": "submodules",

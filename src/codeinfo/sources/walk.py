@@ -42,6 +42,7 @@ class WalkSettings(Struct, frozen=True):
 
 MAX_UNKNOWN_BYTES = 100_000  # text of an unknown type: notes and scripts are small, data dumps are not
 MOST_FOLDERS = 200  # around a file: what goes through them one by one may call itself for each
+MOST_PATH_BYTES = 2000  # a team's database has paths in indexes, whose rows have 2,704 bytes at most
 NEEDS_LIBRARY = "needs-library"  # the rule for files that only an extra of the package can read
 
 
@@ -186,6 +187,10 @@ _path_of = attrgetter("path")
 _READABLE = stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH  # by anybody
 
 
+def is_too_deep(path: str) -> bool:
+    return path.count("/") > MOST_FOLDERS or len(path.encode("utf-8", "surrogatepass")) > MOST_PATH_BYTES
+
+
 class FileFilter:
     """Decides about candidates one by one; remembers what it learned about their folders."""
 
@@ -205,8 +210,9 @@ class FileFilter:
         folder, _, name = path.rpartition("/")
         if not name:
             return None
-        if path.count("/") > MOST_FOLDERS:
-            return Skip(path, "too-deep", f"in more than {MOST_FOLDERS} folders", matters=True)
+        if is_too_deep(path):
+            why = f"in more than {MOST_FOLDERS} folders, or its path has more than {MOST_PATH_BYTES:,} bytes"
+            return Skip(path, "too-deep", why, matters=True)
         match = self._overrides.decide(path)
         if match and not match.negated:
             return Skip(path, "codeinfoignore", f"{match.source}: {match.text}")

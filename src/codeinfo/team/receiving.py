@@ -30,7 +30,7 @@ from codeinfo.model import (
 )
 from codeinfo.operations.team import TeamProject
 from codeinfo.sources.read import CONTENT_RULES
-from codeinfo.sources.walk import MOST_FOLDERS
+from codeinfo.sources.walk import is_too_deep
 from codeinfo.store.sqlite import UPLOADED
 from codeinfo.team.access import Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
@@ -469,7 +469,7 @@ def _mark(caller: Caller) -> str:
 
 def _check_source(source: SourceFile, sha256: str) -> None:
     path = source.path
-    plain = path and len(path) <= 4000 and "\0" not in path and not path.startswith("/")
+    plain = path and "\0" not in path and not path.startswith("/") and not is_too_deep(path)
     numbers = 0 <= source.size < 1 << 40 and abs(source.mtime_ns) < 1 << 62
-    if not plain or ".." in path.split("/") or path.count("/") > MOST_FOLDERS or not numbers or not _HASH.match(sha256):
+    if not plain or ".." in path.split("/") or not numbers or not _HASH.match(sha256):
         raise UsageError(f"{path[:100]!r} cannot be a file of a tree", "Push again")
