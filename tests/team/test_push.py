@@ -369,6 +369,22 @@ def test_a_user_s_uploads_have_a_limit_and_can_be_removed(
     assert set(trees_of(team)) == {"refs/heads/main", "work/ann/two", "work/bob/one"}
 
 
+def test_work_trees_without_uploads_have_a_limit_too(team: Team, upstream: Repository, server: GitServer) -> None:
+    """Each lists what the project has: the rows of a hundred thousand files under many names would fill a database."""
+    shop = team.add(server, "shop")
+    team.work()
+    known = tuple(listed(f"m{n}.py", f"def part_{n}():\n    return {n}\n") for n in range(20))
+    ann = msgspec.structs.replace(uploads(team, "ann", shop), most_bytes=12_000)
+    trees = [PushedTree(shop, name, team.engine.indexes.recipe(), known) for name in ("one", "two", "three")]
+    for tree in (*trees[:2], trees[0]):  # pushed again, a tree takes no more
+        assert ann.set_tree(tree).tree == f"work/ann/{tree.name}"
+    with pytest.raises(UsageError, match="your lists of files would take") as refused:
+        ann.set_tree(trees[2])
+    assert refused.value.code == "QUOTA_EXCEEDED"
+    ann.remove_tree(trees[1])
+    assert ann.set_tree(trees[2]).tree == "work/ann/three"
+
+
 def trees_of(team: Team) -> list[str]:
     return [name for (name,) in team.database.rows("SELECT name FROM trees")]
 

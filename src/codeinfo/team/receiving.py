@@ -36,7 +36,10 @@ from codeinfo.team.access import Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 from codeinfo.team.jobs import defer_index, is_followed
 from codeinfo.team.store import (
+    ENTRY_BYTES,
+    TREE_BYTES,
     columns_of,
+    count_entries,
     count_uploads,
     create_tree,
     drop_tree,
@@ -324,9 +327,12 @@ class Uploads(Struct, frozen=True):
                 return Answer()
             # This push ends here: what it has uploaded is of no use.
             drop_uploads(db, self.caller.user_id, unused_only=False)
+        raise self._exceeded("uploads", needed)
+
+    def _exceeded(self, things: str, needed: int) -> UsageError:
         step = NextStep("Remove a work tree that you no longer need with ", to_run("push", remove=True))
-        what = f"your uploads would take {needed / 1e6:,.0f} of {self.most_bytes / 1e6:,.0f} MB"
-        raise UsageError(what, step, code="QUOTA_EXCEEDED")
+        what = f"your {things} would take {needed / 1e6:,.0f} of {self.most_bytes / 1e6:,.0f} MB"
+        return UsageError(what, step, code="QUOTA_EXCEEDED")
 
     def _reserve(self, db: Connection, size: int) -> int:
         """The bytes that the caller's uploads would take. Until the transaction ends, no other upload of theirs is
@@ -370,6 +376,10 @@ class Uploads(Struct, frozen=True):
         paths = {file.path for file in tree.files}
         with self.database.transaction() as db:
             owner = self._keep_caller(db)
+            size = TREE_BYTES + sum(len(path.encode()) + ENTRY_BYTES for path in paths)
+            needed = size + count_entries(db, owner, but=(tree.project, name))
+            if needed > self.most_bytes:
+                raise self._exceeded("lists of files", needed)
             row = create_tree(db, tree.project, name, tree.recipe, with_project=False, owner=owner)
             query = "SELECT path, file FROM entries WHERE tree = %s AND file IS NOT NULL"
             before = dict(db.execute(query, (row.id,)).fetchall())

@@ -38,6 +38,7 @@ _GENERATIONS_KEPT = 200  # by name; a server that is further behind compares eve
 _VERSIONS_KEPT = 3  # of one path that no tree has
 _UNUSED_DAYS = 30
 DROPPED = 0  # instead of the generation, if a tree was dropped
+ENTRY_BYTES, TREE_BYTES = 200, 500  # about what a row takes besides its path, with its part of indexes
 WORK_TREE = "work/"  # prefix of trees that belong to somebody's folder
 FileKey = tuple[str, str, bool]  # path, content hash, whether an ignore file re-includes it
 
@@ -350,6 +351,14 @@ def count_uploads(db: Connection, user: int) -> int:
     """The bytes of what a user has uploaded."""
     query = f"SELECT coalesce(sum(length(f.payload)), 0)::bigint FROM files f WHERE {_UPLOADS_OF}"
     return int(db.execute(query.encode(), (user,)).fetchall()[0][0])
+
+
+def count_entries(db: Connection, user: int, *, but: tuple[str, str]) -> int:
+    """About the bytes of a user's work trees besides uploads, but for the present files of one, by project and name."""
+    query = f"""SELECT count(DISTINCT t.id) * {TREE_BYTES} + coalesce(sum(octet_length(e.path) + {ENTRY_BYTES}), 0)
+                FROM trees t JOIN projects p ON p.id = t.project LEFT JOIN entries e ON e.tree = t.id
+                WHERE t.owner = %s AND ((p.identity, t.name) <> (%s, %s) OR e.file IS NULL)"""
+    return int(db.execute(query.encode(), (user, *but)).fetchall()[0][0])
 
 
 def drop_uploads(db: Connection, user: int, *, unused_only: bool) -> int:
