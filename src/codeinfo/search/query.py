@@ -355,7 +355,7 @@ _MESSAGE_WORDS = frozenset(
     "forbidden found illegal incorrect invalid is isn't lost malformed mismatch missing must no not only refused "
     "required too unable unexpected unknown unsupported wasn't won't wrong".split()
 )
-_LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]*\w)\Z")
+_LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|label|title)) ([A-Z][\w' -]{0,200}\w)\Z")
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
 _OPTION = re.compile(r"-{0,2}(?P<text>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
