@@ -153,7 +153,7 @@ def test_the_server_s_own_files_are_out_of_reach(web: TestClient, database: Team
             assert reply.status_code == 404, (path, name, reply.text)
             assert reply.json()["error"] == {
                 "code": "REPO_NOT_FOUND",
-                "message": f"no project {name} is indexed",
+                "message": f"no project {name.removeprefix('file://')} is indexed",
                 "next": "`projects` lists what you may see",
             }
     reply = web.post("/api/v1/memory/list", json={}, headers=ann)
