@@ -186,6 +186,84 @@ def test_a_name_may_be_written_as_a_call(engine: Engine, tmp_path: Path) -> None
     assert [one.path for one in found.definitions] == ["apply.cpp"]
 
 
+QUALIFIED_SOURCES = {
+    "shop/__init__.py": "",
+    "shop/cart.py": "class Base:\n    def price(self): ...\n\n\nclass Cart(Base):\n    def add(self, item): ...\n",
+    "shop/user.py": "class Cart:\n    def add(self, item): ...\n",
+    "java/src/org/shop/Order.java": "package org.shop;\n\npublic class Order {\n    public enum Source { WEB }\n}\n",
+    "java/src/org/shop/late/Order.java": "package org.shop.late;\n\npublic class Order {\n    enum Source { FAX }\n}\n",
+    "java/src/org/bank/Order.java": "package org.bank;\n\npublic class Order {\n    public enum Source { APP }\n}\n",
+    "Cargo.toml": '[workspace]\nmembers = ["core"]\n',
+    "core/Cargo.toml": '[package]\nname = "tea-pot"\n',
+    "core/src/lib.rs": "pub mod brew;\n",
+    "core/src/brew.rs": "pub struct Pot;\n\nimpl Pot {\n    pub fn pour(&self) {}\n}\n",
+    "lib/Services/Upload.php": "<?php\nnamespace App\\Services;\nclass Upload {\n    public function send() {}\n}\n",
+    "app/(group)/page.js": "class Page {}\n",
+    "lib/Ops.hs": "module Ops where\n\n(#) :: Int -> Int\n(#) a = a\n",
+    "till.h": "namespace shop {\nclass Drawer {\n  int open() { return 1; }\n};\n}\n",
+    "go.mod": "module example.com/kit/v2\n",
+    "mux/mux.go": "package mux\n\ntype Mux struct{}\n\nfunc (m *Mux) Serve() {}\n",
+    "lib/till.ex": "defmodule Shop.Till do\n  def total(a, b), do: a + b\nend\n",
+}
+
+
+def test_a_name_may_be_written_in_full(tmp_path: Path) -> None:
+    with indexed(tmp_path, QUALIFIED_SOURCES) as engine:
+
+        def find(name: str) -> list[str]:
+            return [one.id for one in engine.code.definitions(DefsRequest(name, str(tmp_path))).definitions]
+
+        pour, send, serve = (
+            "core/src/brew.rs::Pot.pour",
+            "lib/Services/Upload.php::Upload.send",
+            "mux/mux.go::Mux.Serve",
+        )
+        for name, found in {
+            "shop.cart.Cart.add": "shop/cart.py::Cart.add",
+            "shop.user.Cart.add(item, f(2))": "shop/user.py::Cart.add",
+            "shop.cart.Cart.price": "shop/cart.py::Base.price",  # inherited
+            "org.shop.Order.Source": "java/src/org/shop/Order.java::Order.Source",
+            "org.bank.Order#Source": "java/src/org/bank/Order.java::Order.Source",
+            "tea_pot::brew::Pot::pour": pour,
+            "crate::brew::Pot::pour()": pour,
+            "core/src/brew.rs::Pot::pour": pour,
+            "App\\Services\\Upload": "lib/Services/Upload.php::Upload",
+            "\\App\\Services\\Upload::send": send,
+            "Upload->send($file)": send,
+            "$this->send": send,
+            "example.com/kit/v2/mux.(*Mux).Serve": serve,
+            "mux.Mux.Serve": serve,
+            "(*Mux).Serve": serve,
+            "Shop.Till.total/2": "lib/till.ex::Shop.Till.total",
+            "shop::Drawer::open(1)": "till.h::shop.Drawer.open",
+            "#total": "lib/till.ex::Shop.Till.total",
+            "#": "lib/Ops.hs::#",  # an operator
+            "app/(group)/page.js::Page": "app/(group)/page.js::Page",
+        }.items():
+            assert find(name) == [found], name
+        explored = engine.knowledge.explore(ExploreRequest("shop.user.Cart.add(item)", str(tmp_path)))
+        assert explored.place == "shop/user.py:2-2"
+
+
+def test_a_name_in_full_is_no_namesake_from_elsewhere(tmp_path: Path) -> None:
+    with indexed(tmp_path, QUALIFIED_SOURCES) as engine:
+        for name, near in {
+            "shop.bank.Cart.add": "Cart.add",
+            "requests.cart.Cart.add": "Cart.add",
+            "com.other.shop.Order.Source": "Order.Source",
+            "tokio::brew::Pot::pour": "Pot.pour",
+            "Other\\Services\\Upload::send": "Upload.send",
+            "example.com/other/mux.Mux.Serve": "Mux.Serve",
+            "other::shop::Drawer::open": "Drawer.open",
+            "Shop.Desk.total/2": "Shop.Till.total",
+        }.items():
+            with pytest.raises(NotFound, match="is defined here") as caught:
+                engine.code.definitions(DefsRequest(name, str(tmp_path)))
+            assert str(caught.value.next_step) == f"Did you mean {near}?", name
+            with pytest.raises(NotFound, match="is defined here"):
+                engine.code.calls(CallsRequest(name, str(tmp_path)))
+
+
 def test_a_member_is_found_as_documentation_writes_it_and_methods_before_fields(engine: Engine, tmp_path: Path) -> None:
     (tmp_path / "arg.rs").write_text("struct Arg {\n    pub env: u8,\n}\n\nimpl Arg {\n    pub fn env(&self) {}\n}\n")
     for name in ("Arg#env", "Arg::env", "Arg.env"):

@@ -75,7 +75,7 @@ class CodeOperations:
                 if error.near:
                     raise
                 with store.snapshot() as view:
-                    near = near_names(error.name.replace("::", ".").rpartition(".")[2].removesuffix("()"), view)
+                    near = near_names(refs.plain_name(error.name), view)
                 raise refs.UnknownName(error.name, error.what, near) from None
 
     @contextmanager
@@ -188,7 +188,7 @@ class CodeOperations:
         endings = tuple({f".{path.rpartition('.')[2]}" for path in defining})
         generated = _generated_files(store) if store is not None else []
         paths = [path for path in generated if path.endswith(endings)][:MOST_GENERATED_FILES]
-        name = re.compile(rf"(?<!\w){re.escape(re.split(r'[.:#]', request.name.removesuffix('()'))[-1])}(?!\w)")
+        name = re.compile(rf"(?<!\w){re.escape(refs.plain_name(request.name))}(?!\w)")
         texts = zip(paths, _read_texts(project.source.contents, paths), strict=False)
         return [path for path, text in texts if name.search(text)]
 

@@ -649,7 +649,7 @@ class Many(NamedTuple):
 Value = SymbolId | ModuleId | Many
 Values = Sequence[Value]
 
-_SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
+SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
 _PATH_STARTS = frozenset({"crate", "super"})
 _FIRST_ARGUMENT = frozenset({"inject", "cast", "viewChild", "contentChild"})  # they return what their argument names
 _ELEMENT_METHODS = frozenset({"values", "pop", "get", "shift", "at", "find", "unwrap", "first", "last", "next"})
@@ -691,7 +691,7 @@ def _evaluate_chain(index: CodeIndex, unit: Unit, links: Links, use: Reference) 
         current = [ModuleId((unit.path,))]
     elif first in rules.inherited or first == "super":
         current = [base for owner in _own_type(index, unit, use.within) for base in find_bases(index, owner)]
-    elif first in _SELF and first not in unit.by_shown and not is_variable:
+    elif first in SELF and first not in unit.by_shown and not is_variable:
         current = _own_type(index, unit, use.within) or _own_object(unit, use.within)
         if called.startswith("["):
             current = _elements(index, current)

@@ -19,7 +19,7 @@ from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
 from codeinfo.graph.conventions import accessor_names, has_accessors, is_symbol
 from codeinfo.graph.model import Graph, SymbolId, Unit, implementation, symbols_of
-from codeinfo.graph.names import Resolution, find_outside_type, receiver_types, resolve
+from codeinfo.graph.names import SELF, Resolution, find_outside_type, receiver_types, resolve
 from codeinfo.graph.scip import CALLS, MEANING, USES, Proven, Question
 from codeinfo.graph.scopes import (
     find_bases,
@@ -40,7 +40,15 @@ from codeinfo.graph.scopes import (
 from codeinfo.graph.uses import LITERAL, all_references, references_to
 from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
 from codeinfo.languages.ecmascript import kebab_case
-from codeinfo.languages.model import COMMENT, SIGIL, FileFacts, enclosing_names, get_language, language_family
+from codeinfo.languages.model import (
+    COMMENT,
+    SIGIL,
+    FileFacts,
+    enclosing_names,
+    get_language,
+    language_family,
+    packages_of,
+)
 from codeinfo.languages.routes import declares, links_to, routes_of
 from codeinfo.model import Definition, FileKind, Import, NextStep, Reference, quantity, symbol_kind, to_run
 from codeinfo.operations import code
@@ -53,7 +61,11 @@ _MOST_TAKING = 20  # files in which an import is looked for that gives something
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
 _PREVIEW_CHARS = 160
 _VALUES = ("variable", "field", "property")  # may only hold the function or type of their name
-_MEMBER = re.compile(r"(?<=\w)#(?=\w)")  # `Class#method`, as the documentation of Ruby, Java and JavaScript writes
+# `Class#method` and `Class->method`, as documentation writes; `Class::method`; `Package\Class`
+_MEMBER = re.compile(r"::|(?<=\w)(?:->|[#\\])(?=\w)")
+_PART_END = re.compile(rf"[./]|{_MEMBER.pattern}")
+_ARGUMENTS = re.compile(r"(?<=[\w?!])(?:\([^()]*\)|/\d{1,2}$)")  # or, as in Elixir, their number
+_POINTER = re.compile(r"(?<![^.])\(\*?([\w.]+)\)(?=\.)")  # `(*Type).Method` of Go
 _SMALL_FILE = 30  # lines: parsed in no time
 _TEXT = re.compile(rf"""{COMMENT.pattern}|(?<!\\)(?:"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')|`[^`]*`""")
 INTERFACES = frozenset({"interface", "trait", "protocol"})
@@ -137,7 +149,7 @@ class Lookup(Struct, frozen=True):
 
 
 def look_up(index: CodeIndex, text: str) -> Lookup:
-    """Resolve `Name`, `Class.method`, `Class#method`, `path::Name` or, as calls are quoted, `name()`."""
+    """Resolve `Name`, `Class.method`, `Class#method`, `path::Name` or, as calls are quoted, `name()`, `name(1)`."""
     path, qualified = _split_name(index, text)
     qualified = SIGIL.sub("", qualified)
     name = qualified.rpartition(".")[2]
@@ -187,14 +199,29 @@ def _find_declaration(index: CodeIndex, symbol: SymbolId, every: Mapping[SymbolI
 
 def _split_name(index: CodeIndex, text: str) -> tuple[str, str]:
     """The path, if one is given, and the qualified name."""
-    written = _MEMBER.sub(".", text.strip())
+    written = text.strip()
     if not written.endswith("operator()"):  # a name of its own in C++
         written = written.removesuffix("()")
-    path, _, qualified = written.rpartition("::")
-    if "/" in path:
-        return path, qualified
-    head, _, rest = written.partition("::")
-    return (head, rest) if rest and head in index.graph.files else ("", written.replace("::", "."))
+    head, separator, rest = written.partition("::")
+    if separator and ("/" in head or head in index.graph.files):
+        return head, _MEMBER.sub(".", rest)
+    qualified, plain = _MEMBER.sub(".", written), _MEMBER.sub(".", _without_call(written))
+    name = qualified.rpartition(".")[2]
+    is_whole = not plain.endswith(name) and index.files_defining(name)
+    return "", qualified if is_whole else plain
+
+
+def _without_call(text: str) -> str:
+    """A name without the arguments of a call and the brackets around a pointer."""
+    written = text.strip().lstrip(":\\#")
+    while not written.endswith("operator()") and (shorter := _ARGUMENTS.sub("", written)) != written:
+        written = shorter
+    return _POINTER.sub(r"\1", written)
+
+
+def plain_name(text: str) -> str:
+    """The last part of a name that is asked for."""
+    return _MEMBER.sub(".", _without_call(text)).rpartition(".")[2]
 
 
 def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
@@ -219,21 +246,76 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
 
 
 def look_up_member(index: CodeIndex, text: str) -> Lookup:
-    """Like `look_up`; `Class.method` may be inherited, and `module.function` lies in a file or folder of that name."""
-    lookup = look_up(index, text)
-    owner = text.strip().removesuffix("()").removesuffix(lookup.name).rstrip(".:")
+    """Like `look_up`; `Class.method` may be inherited, `module.function` lies in a file or folder of that name, and a
+    name may be written in full."""
+    lookup, (path, qualified) = look_up(index, text), _split_name(index, text)
+    around = qualified.rpartition(".")[0].rstrip(".")
+    owner = "::".join(filter(None, (path, around)))
     if lookup.symbols or not owner or not lookup.others:
         return lookup if lookup.symbols or lookup.others else _look_up_import_name(index, lookup)
-    types = [symbol for symbol, definition in look_up(index, owner).symbols.items() if definition.is_type]
-    members = {member for symbol in types for member in find_member(index, symbol, lookup.name)}
+    if owner in SELF:
+        return look_up(index, lookup.name)
     every, parts = replace(_look_up_plain(index, lookup.name), others=True), re.split(r"\.|::|/", owner)
     top = every.keep(lambda symbol, _: symbol.qualified == lookup.name)
     nearest_first = (
-        every.keep(lambda symbol, _: symbol in members),
+        _keep_members(index, every, look_up(index, owner)),
         top.keep(lambda symbol, _: _is_module(symbol.path, parts)),
         top.keep(lambda symbol, _: parts[-1] in _module_parts(symbol.path)),
     )
-    return next((narrowed for narrowed in nearest_first if narrowed.symbols), lookup)
+    narrowed = next((narrowed for narrowed in nearest_first if narrowed.symbols), None)
+    return narrowed or _look_up_in_full(index, SIGIL.sub("", _without_call(text)), every)
+
+
+def _keep_members(index: CodeIndex, every: Lookup, owners: Lookup) -> Lookup:
+    """Those that types have or inherit."""
+    types = [symbol for symbol, definition in owners.symbols.items() if definition.is_type]
+    return _keep_only(every, {member for symbol in types for member in find_member(index, symbol, every.name)})
+
+
+def _keep_only(lookup: Lookup, symbols: Collection[SymbolId]) -> Lookup:
+    return lookup.keep(lambda symbol, _: symbol in symbols)
+
+
+def _look_up_in_full(index: CodeIndex, written: str, every: Lookup) -> Lookup:
+    """A qualified name, which may be inherited, behind that of its package, module or folder: `shop.cart.Cart.add`."""
+    ends = [end for end in _PART_END.finditer(written) if end.start()]
+    for end in ends:
+        front, qualified = written[: end.start()], _PART_END.sub(".", written[end.end() :])
+        if symbols := [symbol for symbol in every.symbols if symbol.qualified == qualified]:
+            return _keep_only(every, _keep_placed(index, front, symbols))
+    if len(ends) < 2:
+        return _keep_only(every, ())
+    owner = written[: ends[-1].start()]
+    named = _look_up_plain(index, owner[ends[-2].end() :])
+    return _keep_members(index, every, _look_up_in_full(index, owner, named))
+
+
+def _keep_placed(index: CodeIndex, front: str, symbols: Sequence[SymbolId]) -> list[SymbolId]:
+    """Those in the place that the start of a name tells: their path or package ends in its parts, has them in this
+    order or, as only manifests know the names of crates and of modules of Go, an import of it leads there."""
+    files, parts = index.graph.files, _name_parts(front)
+    places = [(symbol, place) for symbol in symbols for place in _places_of(files[symbol.path])]
+    exact = [symbol for symbol, place in places if place[-len(parts) :] == parts]
+    if placed := exact or [symbol for symbol, place in places if _are_in_order(parts, place)]:
+        return placed
+    imports = ((symbol, Import(front, 0, (symbol.qualified.partition(".")[0],))) for symbol in symbols)
+    reached = ((symbol, index.outcome(files[symbol.path], import_).targets) for symbol, import_ in imports)
+    return [symbol for symbol, targets in reached if symbol.path in {target.path for target in targets}]
+
+
+def _places_of(file: FileFacts) -> list[list[str]]:
+    """The module that a file is, its folder and its packages."""
+    return [_name_parts(place) for place in ("/".join(_module_parts(file.path)), file.folder, *packages_of(file))]
+
+
+def _are_in_order(parts: Sequence[str], place: Sequence[str]) -> bool:
+    rest = iter(place)
+    return all(part in rest for part in parts)
+
+
+def _name_parts(text: str) -> list[str]:
+    """As they are compared: `git-cliff-core` is a crate `git_cliff_core`, `App\\Models` a folder `app/Models`."""
+    return [part.lower().replace("-", "_") for part in _PART_END.split(text)]
 
 
 def _look_up_import_name(index: CodeIndex, lookup: Lookup) -> Lookup:
@@ -292,7 +374,7 @@ class UnknownName(NotFound):
 def _unknown_name(index: CodeIndex, name: str) -> NotFound:
     """For `Class.method` the other classes with that method are suggested, nearest spelling first; a name that comes
     from outside has uses."""
-    last = re.split(r"\.|::|#", name.strip().removesuffix("()"))[-1]
+    last = plain_name(name)
     if last == name and any(use.reference.name == name for use in find_uses(index, look_up(index, name)).uses):
         return NotFound(f"{name} is used here, but not defined", NextStep(to_run("refs", name), " lists its uses"))
     defined = look_up(index, last).symbols if last != name else {}
