@@ -785,6 +785,23 @@ def test_types_of_php_are_used_by_their_full_names(tmp_path: Path) -> None:
         assert uses(engine, tmp_path, "Cart.make") == {("routes.php", 4, "resolved")}
 
 
+def test_a_call_of_php_means_no_variable(tmp_path: Path) -> None:
+    sources = {
+        "public/index.php": "<?php\n$app = require 'start.php';\n$total = total();\n",
+        "src/Cart.php": "<?php\nnamespace Shop;\nclass Cart { function open() { return app()->make(total()); } }\n",
+        "src/sum.php": "<?php\nfunction total() { return 1; }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        imports = engine.code.imports(ImportsRequest("public/index.php", root=str(tmp_path)))
+        assert not imports.imported_by
+        assert [target for import_ in imports.imports for target in import_.targets] == ["src/sum.php"]
+        assert uses(engine, tmp_path, "app") == set()
+        assert uses(engine, tmp_path, "src/sum.php::total") == {
+            ("public/index.php", 3, "resolved"),
+            ("src/Cart.php", 3, "resolved"),
+        }
+
+
 def test_a_file_of_data_or_comments_is_read(tmp_path: Path) -> None:
     texts = "".join(f"  'key{line}' => 'Don\\'t update the total',\n" for line in range(40))
     sources = {

@@ -413,6 +413,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     packages = [package.qualified.replace("`", "") for package in outline if rules.package(package)]
     inside = {f"{package}." for package in packages}
     offered = [symbol for symbol in outline if symbol.kind not in _NO_EXPORTS and not rules.package(symbol)]
+    offered = [symbol for symbol in offered if not rules.needs_mark(symbol)]
     extensions = [symbol for symbol in outline if symbol.kind == "extension"]
     holding = (symbol for symbol in (*offered, *extensions) if symbol.kind not in _EXTENDING)
     spans = group_by_key((f"{symbol.qualified}.", range(symbol.start_line, symbol.end_line + 1)) for symbol in holding)

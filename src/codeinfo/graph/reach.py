@@ -704,7 +704,7 @@ def _counts(definition: Definition, file: FileFacts) -> bool:
         and len(definition.name) > 1  # names of one letter or of signs are not stored as references
         and _WORD.search(definition.name) is not None
         and not definition.name.startswith(("_", "operator", "Java_"))  # no name is written; Java calls the last
-        and not definition.signature.startswith("$")  # a variable of PHP: its uses are not stored
+        and not file.rules.names.needs_mark(definition)  # its uses are not stored
         and not (definition.kind == "macro" and (_GUARD.search(definition.name) or has_no_value))
         and not (file.rules.imports.headers and _is_used_unnamed(definition))
         and definition.name not in _CALLED_FROM_OUTSIDE

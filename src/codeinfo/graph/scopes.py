@@ -249,16 +249,18 @@ def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         imported = _find_without_import(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
     definition = unit.by_qualified.get(name)
-    if definition is None or _needs_object(unit, definition) or (module and definition.kind == "module"):
+    if definition is None or _needs_more(unit, definition) or (module and definition.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
     also = imported if definition.kind in {"variable", "constant"} and not module else []
     return [*module, whole_type(index, SymbolId(unit.path, name)), *also]
 
 
-def _needs_object(unit: Unit, definition: Definition) -> bool:
-    """Whether a definition at the top level of a file of JavaScript is a member of an object: `{ add() {} }`,
-    `exports.total = 0`."""
+def _needs_more(unit: Unit, definition: Definition) -> bool:
+    """Whether a name alone does not mean a definition at the top level of a file: in JavaScript a member of an object,
+    `{ add() {} }` and `exports.total = 0`, in PHP a variable."""
+    if unit.rules.names.needs_mark(definition):
+        return True
     is_member = definition.kind == "method" or definition.signature.startswith(("exports.", "module.exports."))
     return is_member and unit.rules.names.default_exports
 

@@ -200,6 +200,7 @@ class NameRules(Struct, frozen=True, kw_only=True):
     tables: bool = False  # what a variable holds is written after its name, and a file exports the table it fills
     inline_modules: bool = False  # modules may be written inside a file
     inline_tests: bool = False  # tests may be written beside the code
+    marked_variables: bool = False  # only `$name` means a variable, and one of the top level is its file's own
     linked: bool = False  # an exported function has one name in the whole program
     whole_modules: bool = False  # modules have full names; functions follow them or are the module's own
     symbols: str = ""  # context that makes a name a mere value, see `is_symbol` (graph/conventions.py)
@@ -235,6 +236,10 @@ class NameRules(Struct, frozen=True, kw_only=True):
     # how something is called without a bracket after its name (`_mark_invoked`): `halt 404`, `transaction { … }`,
     # `<Name>`, `warn!(…)`; macros need no import below their definition, or where an attribute says so
     calls: Literal["", "bare", "block", "element", "macro", "reference"] = ""
+
+    def needs_mark(self, definition: Definition) -> bool:
+        """Whether a name alone never means a definition: `$cart = …`."""
+        return self.marked_variables and definition.signature.startswith("$")
 
 
 class Language(Struct, frozen=True):

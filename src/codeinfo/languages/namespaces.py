@@ -429,6 +429,7 @@ PHP = model.Language(
     ),
     names=model.NameRules(
         explicit=True,
+        marked_variables=True,
         imports_show=True,
         outside="types",
         open_traits=True,
