@@ -52,6 +52,27 @@ def test_windows_line_ends_and_letters_beyond_ascii_change_nothing(language: str
         assert [shown(entry) for entry in found] == expected
 
 
+def test_classes_of_dart_may_have_their_constructor_in_the_header() -> None:
+    text = (
+        "class const Cart({super.key, final int most = (2)}) extends Base with Priced {\n  int total() => most;\n}\n"
+        "final class const Money<T>._(final int amount);\nclass Late(Money money) extends Base;\n"
+        "enum Size(final int rank) { small(1), large(2); }\nclass Mixed = Base with Priced;\nclass Plain {}\n"
+    )
+    for source in (text, text.replace("\n", "\r\n")):
+        found = parse("dart", source).definitions
+        assert [(entry.qualified, entry.kind, entry.bases, entry.start_line) for entry in found] == [
+            ("Cart", "class", ("Base", "Priced"), 1),
+            ("Cart.total", "method", (), 2),
+            ("Money", "class", (), 4),
+            ("Late", "class", ("Base",), 5),
+            ("Size", "enum", (), 6),
+            ("Size.small", "enum_member", (), 6),
+            ("Size.large", "enum_member", (), 6),
+            ("Mixed", "class", ("Base", "Priced"), 7),
+            ("Plain", "class", (), 8),
+        ]
+
+
 def test_tests_of_cpp_are_known_by_their_macro_beside_letters_beyond_ascii() -> None:
     text = "TEST_P(Cart, Adds) { int x = 1; }\nCHECK(Cart, Adds) { int x = 1; }\n// "
     plain, other = (parse_file("cart.cpp", f"{text}{end}\n", "cpp", ChunkSettings())[1] for end in ("size", "Größe"))

@@ -517,6 +517,26 @@ class DartImports(Resolver):
         return tuple(path.removeprefix(self._prefix) for path in dict.fromkeys(files) if path != own.path)
 
 
+_DART_PARAMETERS = r"\((?:[^()]++|\((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+\))*+\)"
+_DART_HEADER = re.compile(
+    r"(?m)^(?P<before>[ \t]*(?:(?:abstract|augment|base|final|interface|mixin|sealed)\s+)*(?:class|enum)\s+)"
+    r"(?P<const>const\s+)?(?P<name>\w+\s*(?:<[^(){};=]*>\s*)?)"
+    rf"(?P<constructor>(?:\.\w+\s*)?{_DART_PARAMETERS})(?P<bases>[^(){{}};=]*)(?P<body>\{{|;\s)"
+)
+
+
+def _hide_primary_constructors(text: str) -> str:
+    """The grammar knows no constructor in the header of a class, and no class without a body: `class const Cart(final
+    int total);`."""
+
+    def hide(header: re.Match[str]) -> str:
+        const, constructor = (re.sub(r"\S", " ", header[part] or "") for part in ("const", "constructor"))
+        body = "{}" if header["body"].startswith(";") else header["body"]
+        return header["before"] + const + header["name"] + constructor + header["bases"] + body
+
+    return _DART_HEADER.sub(hide, text)
+
+
 DART = model.Language(
     "dart",
     ".dart",
@@ -528,6 +548,7 @@ DART = model.Language(
         exported=lambda declared: not declared.name.startswith("_"),
         bases=model.bases_behind_words,
         body_beside="function_body",
+        hide=_hide_primary_constructors,
         in_strings=re.compile(r"\$(?:\w+|\{(?:[^{}]|\{[^{}]*\})*\})"),
     ),
     imports=model.ImportRules(
