@@ -785,6 +785,28 @@ def test_types_of_php_are_used_by_their_full_names(tmp_path: Path) -> None:
         assert uses(engine, tmp_path, "Cart.make") == {("routes.php", 4, "resolved")}
 
 
+def test_texts_of_macros_of_rust_use_the_names_in_braces(tmp_path: Path) -> None:
+    sources = {
+        "Cargo.toml": '[package]\nname = "shop"\n',
+        "src/main.rs": "mod names;\nuse names::{FIRST, INNER, LAST, PATH, WIDTH};\n"
+        "fn main() {\n"
+        '    println!("{FIRST}: {{PATH}}\\n{INNER:?}");\n'
+        '    write!(\n        out,\n        "{:>WIDTH$}", 1\n    );\n'
+        '    route("/{PATH}");\n'
+        '    panic!(r#"{LAST}"#);\n}\n',
+        "src/names.rs": "".join(
+            f"pub const {name}: usize = 1;\n" for name in ("FIRST", "INNER", "LAST", "PATH", "WIDTH")
+        ),
+    }
+    with indexed(tmp_path, sources) as engine:
+        used = {
+            name: {line for _, line, _ in uses(engine, tmp_path, name)} - {2} for name in ("FIRST", "INNER", "LAST")
+        }
+        assert used == {"FIRST": {4}, "INNER": {4}, "LAST": {10}}
+        assert uses(engine, tmp_path, "WIDTH") == {("src/main.rs", line, "resolved") for line in (2, 7)}
+        assert uses(engine, tmp_path, "PATH") == {("src/main.rs", 2, "resolved")}
+
+
 def test_a_call_of_php_means_no_variable(tmp_path: Path) -> None:
     sources = {
         "public/index.php": "<?php\n$app = require 'start.php';\n$total = total();\n",

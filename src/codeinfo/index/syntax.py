@@ -160,7 +160,7 @@ class Scan(Struct):
     has_errors: bool = False  # the grammar could not parse all of it
 
 
-_MOST_BEFORE = 8  # characters before a string that say what it holds
+_MOST_BEFORE = 160  # characters before a string that say what it holds
 
 
 def scan(root: Node, language: str, source: Source) -> Scan:
@@ -228,8 +228,9 @@ def _strings_of(result: Scan, language: str, source: Source) -> list[tuple[int, 
 def _outside_code(text: str, span: tuple[int, int], language: str) -> Iterator[tuple[int, int]]:
     """The parts of a string that are no code: `s"… ${code} …"`."""
     (start, end), syntax = span, GRAMMARS[language]
-    if syntax.in_strings is not None and syntax.holding.search(text[max(0, start - _MOST_BEFORE) : start]):
-        for code in syntax.in_strings.finditer(text, start, end):
+    codes = list(syntax.in_strings.finditer(text, start, end)) if syntax.in_strings is not None else []
+    if codes and syntax.holding.search(text[max(0, start - _MOST_BEFORE) : start]):
+        for code in codes:
             yield start, code.start()
             start = code.end()
     yield start, end

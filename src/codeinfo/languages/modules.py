@@ -435,7 +435,14 @@ def _rust_bound(import_: Import) -> tuple[str, ...]:
 RUST = model.Language(
     "rust",
     ".rs",
-    syntax=model.Syntax(grammar="rust", members=(".", "::"), exported=model.marked_pub, bases=model.bases_behind_colon),
+    syntax=model.Syntax(
+        grammar="rust",
+        members=(".", "::"),
+        exported=model.marked_pub,
+        bases=model.bases_behind_colon,
+        in_strings=re.compile(r"(?<!\{)\{\w*(?::[^{}\n]*)?\}"),  # "{NAME} {total:>WIDTH$}"
+        holding=re.compile(r"\w!\s*[(\[{](?:[^;{}]|\{(?:[^;{}]|\{[^;{}]*\})*\})*\Z"),  # of a macro
+    ),
     imports=model.ImportRules(
         read=_rust_imports,
         calls=r"\binclude(?:_str|_bytes)?!\s*\(\s*\"(?P<module>[^\"\n]*\.[^\"\n]+)\"",
