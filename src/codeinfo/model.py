@@ -107,6 +107,9 @@ def symbol_kind(name: str) -> SymbolKind:
     return SYMBOL_KINDS.get(name, PLAIN_KIND)
 
 
+MAX_SIGNATURE = 200  # characters of a definition's header; the rest is left out
+
+
 class Definition(Struct, frozen=True):
     name: str
     qualified: str

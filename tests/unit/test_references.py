@@ -622,6 +622,7 @@ def test_calls_of_an_interface_of_go_reach_the_types_that_have_its_methods(tmp_p
         "api/api.go": "package api\n\ntype Store interface {\n\tSave(n int) error\n\tLoad() int\n}\n\n"
         "type Cloud interface {\n\tSave(n int) error\n\tSync()\n}\n\n"
         "type Pair interface {\n\tSave(n, m int) error\n}\n\ntype Silent interface {\n\tSave(int)\n}\n\n"
+        'type Named interface {\n\tSave(name string) error\n}\n\nfunc Call(n Named) { n.Save("a") }\n\n'
         "func Put(s Store) { s.Save(1) }\n\nfunc Send(c Cloud) { c.Save(1) }\n\n"
         "func Both(p Pair) { p.Save(1, 2) }\n\nfunc Hush(s Silent) { s.Save(1) }\n",
     }
@@ -629,6 +630,25 @@ def test_calls_of_an_interface_of_go_reach_the_types_that_have_its_methods(tmp_p
         graph = engine.code.calls(CallsRequest("Disk.Save", str(tmp_path)))
     assert [(edge.source, edge.confidence) for edge in graph.callers] == [("api/api.go::Put", "syntactic")]
     assert graph.notes == ("calls of api/api.go::Store.Save, which it overrides, may mean it",)
+
+
+def test_types_of_go_that_may_be_the_same_are_compared_as_one(tmp_path: Path) -> None:
+    sources = {
+        "go.mod": "module example.com/shop\n",
+        "db/db.go": 'package db\n\nimport "example.com/shop/api"\n\ntype Disk struct{}\n\n'
+        "func (d *Disk) Save(to, by api.Name, made func(n int) error, more ...interface{}) (api.Text, error) {\n"
+        "\treturn api.Text{}, nil\n}\n",
+        "api/api.go": "package api\n\ntype Name struct{}\n\ntype Text struct{}\n\ntype Words = Text\n\n"
+        "type Store interface {\n\tSave(Name, Name, func(int) error, ...any) (Words, error)\n}\n\n"
+        "type Keeper[T any] interface {\n\tSave(T, T, func(int) error, ...any) (Text, error)\n}\n\n"
+        "type Other interface {\n\tSave(Name, Text, func(int) error, ...any) (Text, error)\n}\n\n"
+        "func Put(s Store) { s.Save(Name{}, Name{}, nil) }\n\n"
+        "func Keep(k Keeper[Name]) { k.Save(Name{}, Name{}, nil) }\n\n"
+        "func Lose(o Other) { o.Save(Name{}, Text{}, nil) }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        graph = engine.code.calls(CallsRequest("Disk.Save", str(tmp_path)))
+    assert {edge.source for edge in graph.callers} == {"api/api.go::Put", "api/api.go::Keep"}
 
 
 KOTLIN = """open class Base {

@@ -29,13 +29,18 @@ from codeinfo.graph.model import PARTS, ModuleId, SymbolId, Unit, symbols_of
 from codeinfo.graph.uses import EMBEDS, Row, find_closing, split_outside_brackets, written_types
 from codeinfo.languages.model import ancestors, attributes_above, enclosing_names, language_family, nearest_all
 from codeinfo.languages.modules import longer_path
-from codeinfo.model import Definition, Import, Reference
+from codeinfo.model import MAX_SIGNATURE, Definition, Import, Reference
 from codeinfo.ports import FileLines
 
 _MAX_BASES = 60  # a class of PHP may have dozens of traits
 _PARTIAL = re.compile(r"\bpartial\b")
 _MOST_OPENING = 16  # files that open a type to add to it; those of more open a namespace
 _MOST_DEFINING = 60  # files whose interfaces are compared with a type
+_GENERIC = re.compile(r"\w\[")  # a type with parameters: `Store[T any]`
+_INLINE_TYPE = re.compile(r"func\(|\{")
+_NAMED_TYPE = re.compile(r"(?!chan\b|func\b|interface\b|struct\b)[^\W\d]\w*\s+(\S.*)")
+_PACKAGE = re.compile(r"\b\w+\.(?=[^\W\d])")
+_SAME_TYPES = {"byte": "uint8", "rune": "int32"}
 _MOST_IMPORT_LINES = 60  # of one statement
 _MOST_MACROS = 2  # of one name: more are test helpers, each visible only in its own function
 
@@ -886,7 +891,7 @@ def find_overridden(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 
 def _find_interface_methods(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
-    """In Go a type implements every interface all of whose methods it has, with as many parameters and results; a name
+    """In Go a type implements every interface all of whose methods it has, with the same parameters and results; a name
     that very many files define is not followed."""
     owner, name, facts = symbol.owner, symbol.qualified.rpartition(".")[2], index.graph.files[symbol.path]
     defining = index.files_defining(name) if facts.rules.names.structural and owner.qualified else ()
@@ -907,27 +912,71 @@ def _satisfies(index: CodeIndex, owner: SymbolId, interface: SymbolId) -> bool:
     """Whether a type has all methods of an interface: asked for each of them, found once."""
 
     def find() -> Sequence[SymbolId]:
-        methods = index.unit(interface.path).by_qualified.items()
-        inside = (method for qualified, method in methods if qualified.startswith(f"{interface.qualified}."))
-        return [interface] if all(_has_method(index, owner, method) for method in inside) else []
+        methods = index.unit(interface.path).by_qualified
+        is_generic = _GENERIC.search(methods[interface.qualified].signature.partition("interface")[0]) is not None
+        inside = (method for qualified, method in methods.items() if qualified.startswith(f"{interface.qualified}."))
+        return [interface] if all(_has_method(index, owner, method, is_generic) for method in inside) else []
 
     return bool(index.memo.once(("satisfies", owner, interface), find))
 
 
-def _has_method(index: CodeIndex, owner: SymbolId, method: Definition) -> bool:
-    methods = map(index.definition, find_member(index, owner, method.name))
-    return any(candidate is not None and _count_values(candidate) == _count_values(method) for candidate in methods)
+def _has_method(index: CodeIndex, owner: SymbolId, method: Definition, is_generic: bool) -> bool:
+    methods = filter(None, map(index.definition, find_member(index, owner, method.name)))
+    return any(_takes_alike(index, candidate, method, is_generic) for candidate in methods)
 
 
-def _count_values(method: Definition) -> tuple[int, int]:
-    """How many parameters and results a method of Go has: types of parameters may be written without names, and both
-    with or without a package."""
+def _takes_alike(index: CodeIndex, candidate: Definition, method: Definition, is_generic: bool) -> bool:
+    """Whether two methods of Go have as many parameters and results, and of the same types, as far as these are known:
+    not where a type has parameters, or behind the end of a signature that is too long to be stored."""
+    if len(method.signature) < len(candidate.signature):
+        candidate, method = method, candidate
+    if len(method.signature) == MAX_SIGNATURE:
+        known, others = _value_types(method)[0][:-1], _value_types(candidate)[0]
+        if len(candidate.signature) == MAX_SIGNATURE:
+            known, others = known[: len(others) - 1], others[: len(known)]
+        return len(known) <= len(others) and all(map(partial(_may_be_same_type, index), known, others))
+    if is_generic or _GENERIC.search(candidate.signature.partition(f"{method.name}(")[0]):
+        return list(map(len, _value_types(candidate))) == list(map(len, _value_types(method)))
+    pairs = zip(_value_types(candidate), _value_types(method), strict=True)
+    return all(
+        len(types) == len(others) and all(map(partial(_may_be_same_type, index), types, others))
+        for types, others in pairs
+    )
+
+
+def _may_be_same_type(index: CodeIndex, written: str, other: str) -> bool:
+    """Whether two types of Go may be one: functions name their parameters or not, and an alias is any type."""
+    if written == other or (_INLINE_TYPE.search(written) and _INLINE_TYPE.search(other)):
+        return True
+    names = (name for name in re.findall(r"\w+", f"{written} {other}") if index.files_defining(name))
+    alias = re.compile(r"(?:type )?\w+ = ")
+    return any(
+        alias.match(definition.signature)
+        for name in names
+        for _, definition in index.definitions_of(name)
+        if definition.kind == "type"
+    )
+
+
+def _value_types(method: Definition) -> tuple[list[str], list[str]]:
+    """The types of the parameters and of the results of a method of Go, without their packages: they may be written
+    with names or without, and several names have one type."""
     written = "(" + method.signature.partition(f"{method.name}(")[2]
     end = find_closing(written, 0)
     results = written[end:].strip()
     inner = results[1:-1] if results.startswith("(") else results
-    parameters, listed = (split_outside_brackets(text, ",") for text in (written[1 : end - 1], inner))
-    return sum(map(bool, map(str.strip, parameters))), sum(map(bool, map(str.strip, listed)))
+    return _listed_types(written[1 : end - 1]), _listed_types(inner)
+
+
+def _listed_types(listed: str) -> list[str]:
+    parts = [part for part in map(str.strip, split_outside_brackets(listed, ",")) if part]
+    named = [_NAMED_TYPE.fullmatch(part) for part in parts]
+    if any(named):
+        for at in range(len(parts) - 1, -1, -1):  # `a, b string`
+            match = named[at]
+            parts[at] = match[1] if match else parts[min(at + 1, len(parts) - 1)]
+    plain = (_PACKAGE.sub("", part).replace("interface{}", "any") for part in parts)
+    return [_SAME_TYPES.get(part, part) for part in plain]
 
 
 def lineage(index: CodeIndex, owner: SymbolId) -> Iterator[SymbolId]:

@@ -18,7 +18,7 @@ from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
 from codeinfo.languages.ecmascript import pascal_case
 from codeinfo.languages.model import Declared, Syntax, group_imports
-from codeinfo.model import Chunk, Definition, Import, ParsedFile, quantity, symbol_kind
+from codeinfo.model import MAX_SIGNATURE, Chunk, Definition, Import, ParsedFile, quantity, symbol_kind
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -654,7 +654,6 @@ def _first_words(comment: str) -> str:
 
 Header = tuple[int, tuple[int, int], int]  # start of the node, span of the name, end of the header
 
-MAX_SIGNATURE = 200
 _MAX_HEADER = 1000  # characters looked at
 _BODIES = frozenset({"class_body", "function_body", "enum_class_body", "do_block", "Block", "block", "template_body"})
 _ATTRIBUTE = re.compile(r"^\s*(?:@|\[|#\[)")
