@@ -1335,6 +1335,20 @@ def test_files_of_the_top_folder_are_areas_by_themselves_where_there_is_room(tmp
             ],
         ),
         (
+            {  # pages, also beside a module that no manifest names; a library has none
+                "package.json": '{"name": "shop", "version": "1.0.0"}',
+                "src/index.ts": 'export { a } from "./a"\n',
+                "src/a.ts": "export const a = 1\n",
+                "src/app/(main)/cart/page.tsx": 'import { a } from "../../../a"\nexport default () => a\n',
+                "src/app/api/carts/[id]/route.ts": 'import { a } from "../../../../a"\nexport const GET = () => a\n',
+                "kit/package.json": '{"name": "kit", "main": "src/index.ts"}',
+                "kit/src/index.ts": 'export { b } from "./b"\n',
+                "kit/src/b.ts": "export const b = 1\n",
+                "kit/src/pages/cart.ts": 'import { b } from "../b"\nexport const c = b\n',
+            },
+            ["src/index.ts", "src/app/(main)/cart/page.tsx", "src/app/api/carts/[id]/route.ts", "kit/src/index.ts"],
+        ),
+        (
             {  # nobody else can import a module below `internal`; what pages load is in a folder of its own
                 "go.mod": "module example.com/tea\n",
                 "main.go": 'package main\n\nimport "example.com/tea/internal/s3"\n\nfunc main() { s3.Open() }\n',

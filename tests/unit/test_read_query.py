@@ -484,9 +484,8 @@ def test_any_text_is_a_query(text: str) -> None:
     query = read_query(text)
     assert all(0 <= weight <= TITLE_WEIGHT * QUOTED_WEIGHT for weight in query.terms.values())
     stop_words = STOP_WORDS & set(query.words)
-    is_all_there_is = all(
-        token.lower() in STOP_WORDS for token in tokens.identifiers(text)
-    )  # `iF` has the parts i and f
+    # `iF` is one, with the parts i and f.
+    is_all_there_is = all(token.lower() in STOP_WORDS for token in tokens.identifiers(text))
     assert query.bare_name or not stop_words or stop_words == set(query.words) or is_all_there_is
 
 

@@ -189,6 +189,7 @@ class _Package(Struct):
     manifests: set[str]
     offered: list[str]
     is_private: bool = False  # not published, so its modules are for this repository
+    is_guessed: bool = False  # its manifest names no file: what it offers is known by its place
 
 
 def entry_points(index: CodeIndex, graph: Graph, limit: int) -> list[str]:
@@ -253,7 +254,10 @@ def _packages(index: CodeIndex, graph: Graph) -> dict[str, _Package]:
             continue  # `metadata` reports manifests that cannot be read
         package = found.setdefault(folder, _Package(set(), []))
         package.manifests.add(name)
-        package.is_private |= name == "package.json" and json.loads(text).get("private") is True
+        if name == "package.json":
+            written = json.loads(text)
+            package.is_private |= written.get("private") is True
+            package.is_guessed |= written.keys().isdisjoint(_OFFERING_KEYS)
         package.offered += [path for path in named if path in graph.files and is_source(graph.files[path])]
     return found
 
@@ -291,10 +295,12 @@ def _starting_files(
         # What starts a program of C# often calls nothing but extensions of what it was given.
         does_something = edges or (is_program and not rules.timed) or path.endswith("Program.cs")
         family = language_family(facts.language)
-        # An application of several in a repository is found by its pages even if a library names its modules.
-        has_named = family in covered and not (
-            is_web and (is_route or has_start_name) and not packages[_nearest(web, path)].offered
-        )
+        # An application of several in a repository is found by its pages even if a library names its modules, and one
+        # with an `index.ts` by both.
+        package = packages[_nearest(web, path)]
+        is_known = not package.offered and (is_route or has_start_name)
+        is_page = is_web and (is_known or (is_route and package.is_guessed))
+        has_named = family in covered and not is_page
         if (
             is_source(facts)
             and does_something
@@ -402,9 +408,12 @@ def _python_packages(folder: _Folder, name: str = "") -> list[str]:
     return [path for path in packages if posixpath.dirname(posixpath.dirname(path)) in tops]
 
 
+_OFFERING_KEYS = ("bin", "exports", "main", "module", "source")
+
+
 def _package_json(folder: _Folder, text: str) -> Iterator[str]:
     parsed = json.loads(text)
-    declared = [parsed.get(key) for key in ("bin", "exports", "main", "module", "source")]
+    declared = [parsed.get(key) for key in _OFFERING_KEYS]
     for target in [*_strings(declared), "index", "src/index", "src/main"]:
         if source := folder.scripts.find_built(folder.path, target):
             yield posixpath.relpath(source, folder.path or ".")
