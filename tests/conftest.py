@@ -22,8 +22,8 @@ RunCli = Callable[..., "subprocess.CompletedProcess[str]"]
 # A shell starts its background jobs with SIGINT ignored, and children inherit that: tests that interrupt would hang.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Tests share the processors: how long an example takes there says nothing about the code. The same code is tried with the
-# same examples, so that a run says something about a change.
+# Tests share the processors: how long an example takes there says nothing about the code. All runs have the same
+# examples, so that a failure is about the change.
 settings.register_profile("shared", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
 
