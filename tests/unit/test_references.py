@@ -353,13 +353,18 @@ def test_what_a_framework_or_a_string_finds_is_not_unused(tmp_path: Path) -> Non
         "shop/page.py": "def shown_in_page(): ...\n",
         "shop/page.html": "{{ shown_in_page }}\n",
         "README.md": "`Lost` and `forgotten` are described here.\n",
+        "features/environment.py": "def before_all(context): ...\ndef after_scenario(context, scenario): ...\n"
+        "def before_lunch(context): ...\n",
+        "asv.conf.json": '{\n    // what runs\n    "benchmark_dir": "./shop_speed"\n}\n',
+        "shop_speed/carts.py": "class TimeCart:\n    def time_total(self): ...\n\ndef track_size(): ...\n",
+        "other_speed/carts.py": "class OtherCart:\n    def time_total(self): ...\n",
         "app/cart/page.tsx": "export const dynamic = 'force-static'\nexport default function Cart() { return 1 }\n",
         "run.py": "def main():\n    step()\n\ndef step(): ...\n",
     }
     with indexed(tmp_path, sources) as engine:
         report = engine.code.unused(UnusedRequest(str(tmp_path)))
     found = {one.symbol.name: one.used_here for one in report.symbols}
-    assert found == {"Lost": False, "LostError": False, "forgotten": False}
+    assert found == {"Lost": False, "LostError": False, "OtherCart": False, "before_lunch": False, "forgotten": False}
     assert [note.partition(" that ")[0] for note in report.notes] == ["not listed: 2 classes"]
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
+from posixpath import dirname, normpath
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
@@ -66,6 +67,11 @@ _TAKEN_BY_PLACE = re.compile(
     r"|(?:.*/)?hooks\.(?:client|server)\.[jt]s|(?:.*/)?gunicorn[._-]?conf(?:ig)?\.py|.+\.(?:ebuild|eclass)"
     r"|(?:.*/)?(?:PKG|APK)BUILD"
 )
+_HOOK = re.compile(
+    r"(?:.*/)?features/environment\.py::(?:before|after)_(?:all|feature|rule|scenario|step|tag)"
+)  # behave
+_ASV_CONFIG = re.compile(r"(?:.*/)?asv(?:\.\w+)?\.conf\.json")
+_ASV_FOLDER = re.compile(r'(?m)^\s*"benchmark_dir"\s*:\s*"([^"]*)"')
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
 # Base classes that come with a language: they register nothing.
@@ -586,17 +592,27 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
     """The exported definitions to examine, and how many are examined per language."""
     offered: list[tuple[FileFacts, Definition]] = []
     examined: Counter[str] = Counter()
+    benchmarks = _benchmark_folders(index)
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
-        if not is_product(file.path, FileKind(file.kind)):
+        if not is_product(file.path, FileKind(file.kind)) or any(lies_below(file.path, of) for of in benchmarks):
             continue  # nobody imports an example or a script
         counts = _counts(definition, file)
         examined[file.language] += counts
         if counts:
             offered.append((file, definition))
     return offered, examined
+
+
+def _benchmark_folders(index: CodeIndex) -> list[str]:
+    """The folders in which airspeed velocity finds classes and functions by their names."""
+    folders = []
+    for path in filter(_ASV_CONFIG.fullmatch, index.graph.files):
+        written = _ASV_FOLDER.search(index.lines(path).whole_text())
+        folders.append(normpath(f"{dirname(path)}/{written[1] if written else 'benchmarks'}").lstrip("/"))
+    return folders
 
 
 def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -> set[str]:
@@ -722,6 +738,7 @@ def _is_used_unnamed(definition: Definition) -> bool:
 
 def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
     is_placed = ROUTE.fullmatch(file.path) or _TAKEN_BY_PLACE.fullmatch(file.path)
+    is_placed = is_placed or _HOOK.fullmatch(f"{file.path}::{definition.name}")
     if is_placed or is_registered(index, file.path, definition.start_line):
         return True
     if file.rules.names.default_exports:
