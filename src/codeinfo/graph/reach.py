@@ -67,11 +67,10 @@ _TAKEN_BY_PLACE = re.compile(
     r"|(?:.*/)?hooks\.(?:client|server)\.[jt]s|(?:.*/)?gunicorn[._-]?conf(?:ig)?\.py|.+\.(?:ebuild|eclass)"
     r"|(?:.*/)?(?:PKG|APK)BUILD"
 )
-_HOOK = re.compile(
-    r"(?:.*/)?features/environment\.py::(?:before|after)_(?:all|feature|rule|scenario|step|tag)"
-)  # behave
+# Hooks of behave.
+_HOOK = re.compile(r"(?:.*/)?features/environment\.py::(?:before|after)_(?:all|feature|rule|scenario|step|tag)")
 _ASV_CONFIG = re.compile(r"(?:.*/)?asv(?:\.\w+)?\.conf\.json")
-_ASV_FOLDER = re.compile(r'(?m)^\s*"benchmark_dir"\s*:\s*"([^"]*)"')
+_ASV_FOLDER = re.compile(r'(?m)^[ \t]*"benchmark_dir"\s*:\s*"([^"]*)"')
 _STRING = re.compile(r""" "[^"\n]*" | '[^'\n]*' | `[^`\n]*` """, re.VERBOSE)
 _WORD = re.compile(r"\w+")
 # Base classes that come with a language: they register nothing.
