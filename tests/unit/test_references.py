@@ -256,6 +256,7 @@ def test_a_name_in_full_is_no_namesake_from_elsewhere(tmp_path: Path) -> None:
             "example.com/other/mux.Mux.Serve": "Mux.Serve",
             "other::shop::Drawer::open": "Drawer.open",
             "Shop.Desk.total/2": "Shop.Till.total",
+            f"{'a.' * 1_500}pour": "Pot.pour",
         }.items():
             with pytest.raises(NotFound, match="is defined here") as caught:
                 engine.code.definitions(DefsRequest(name, str(tmp_path)))

@@ -59,6 +59,7 @@ _MOST_CHECKED = 200  # files whose checksums one question verifies, besides thos
 _MOST_NAMED = 3  # files named in a note
 _MOST_TAKING = 20  # files in which an import is looked for that gives something another name
 _MOST_NEAR = 5  # definitions suggested for one that does not exist
+_MOST_PARTS = 40  # of a name written in full, each of which may be a type that inherits
 _PREVIEW_CHARS = 160
 _VALUES = ("variable", "field", "property")  # may only hold the function or type of their name
 # `Class#method` and `Class->method`, as documentation writes; `Class::method`; `Package\Class`
@@ -283,7 +284,7 @@ def _look_up_in_full(index: CodeIndex, written: str, every: Lookup) -> Lookup:
         front, qualified = written[: end.start()], _PART_END.sub(".", written[end.end() :])
         if symbols := [symbol for symbol in every.symbols if symbol.qualified == qualified]:
             return _keep_only(every, _keep_placed(index, front, symbols))
-    if len(ends) < 2:
+    if not 2 <= len(ends) < _MOST_PARTS:
         return _keep_only(every, ())
     owner = written[: ends[-1].start()]
     named = _look_up_plain(index, owner[ends[-2].end() :])
