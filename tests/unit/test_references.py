@@ -2547,3 +2547,43 @@ def test_what_comes_from_outside_has_uses_but_no_calls(tmp_path: Path) -> None:
     ):
         engine.code.calls(CallsRequest("useService", str(tmp_path)))
     assert "refs" in str(caught.value.next_step)
+
+
+SCHEMA = {
+    "api/orders.proto": 'syntax = "proto3";\n\n// Orders takes PlaceRequest.\nservice Orders {\n'
+    "  rpc Place(PlaceRequest) returns (Order);\n}\n\nmessage PlaceRequest {\n  string id = 1;\n}\n\nmessage Order {}\n",
+    "server/place.go": 'package server\n\nimport pb "example.org/gen"\n\n'
+    "func place(request *pb.PlaceRequest) {\n\tOrder := 1\n\tprintln(Order)\n}\n",
+    "db/schema.sql": "CREATE TABLE orders (\n  id int\n);\n",
+    "db/seed.sql": "INSERT INTO orders VALUES (1); -- orders\n-- orders\n",
+    "server/orders.go": "package server\n\nfunc list(orders []int) int { return len(orders) }\n",
+}
+
+
+def test_code_uses_what_a_schema_defines(tmp_path: Path) -> None:
+    with indexed(tmp_path, SCHEMA) as engine:
+        assert [
+            found.id for found in engine.code.definitions(DefsRequest("PlaceRequest", str(tmp_path))).definitions
+        ] == ["api/orders.proto::PlaceRequest"]
+        assert uses(engine, tmp_path, "PlaceRequest") == {
+            ("api/orders.proto", 5, "syntactic"),
+            ("server/place.go", 5, "syntactic"),
+        }
+        assert uses(engine, tmp_path, "Order") == {("api/orders.proto", 5, "syntactic")}
+
+
+def test_a_table_is_used_in_its_own_language(tmp_path: Path) -> None:
+    with indexed(tmp_path, SCHEMA) as engine:
+        assert uses(engine, tmp_path, "orders") == {("db/seed.sql", 1, "syntactic")}
+
+
+def test_calls_of_a_language_without_a_syntax_tree_are_found_by_name(tmp_path: Path) -> None:
+    sources = {
+        "cart.pl": "package Cart;\n\nsub total {\n    return price(1);\n}\n\n# price(2)\nsub price {\n    return 1;\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        graph = engine.code.calls(CallsRequest("price", str(tmp_path)))
+        unused = engine.code.unused(UnusedRequest(str(tmp_path)))
+    assert [(edge.source, edge.line) for edge in graph.callers] == [("cart.pl::Cart.total", 4)]
+    assert any("what code in perl calls is not known" in note for note in graph.notes)
+    assert not unused.symbols

@@ -33,6 +33,7 @@ from codeinfo.graph.uses import (
     quoted_names,
     unpack,
 )
+from codeinfo.languages import has_outline
 from codeinfo.languages.model import (
     INLINE_TEST,
     MOST_ABOVE,
@@ -409,6 +410,7 @@ def _manifest_above(root: Path, rules: ImportRules) -> str:
 
 def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     """What the graph needs to know about a file."""
+    outline = () if has_outline(file.language) else outline  # nothing is known to import what it defines
     rules, imports = get_language(file.language).names, get_language(file.language).imports
     packages = [package.qualified.replace("`", "") for package in outline if rules.package(package)]
     inside = {f"{package}." for package in packages}
@@ -602,11 +604,12 @@ class CodeIndex:
         return self.resolver.of(unit.facts).visible(unit.facts)
 
     def files_defining(self, name: str) -> frozenset[str]:
-        """Paths of the files that define this name."""
+        """Paths of the files that define this name for code whose uses are resolved."""
         cached: frozenset[str] | None = self.memo.get(("defining", name))
         if cached is None:
-            files = [self.by_id[key].path for key, _ in self.facts.definitions_named(name) if key in self.by_id]
-            cached = self.memo.add(("defining", name), frozenset(files))
+            files = (self.by_id[key] for key, _ in self.facts.definitions_named(name) if key in self.by_id)
+            paths = frozenset(file.path for file in files if not has_outline(file.language))
+            cached = self.memo.add(("defining", name), paths)
         return cached
 
     def unit(self, path: str) -> Unit:

@@ -34,7 +34,7 @@ from codeinfo.graph.scopes import (
     whole_type,
 )
 from codeinfo.graph.uses import LITERAL, UsedNames, references_to
-from codeinfo.languages import is_product, language_of
+from codeinfo.languages import has_outline, is_product, language_of
 from codeinfo.languages.model import FileFacts, Outcome, ancestors, get_language
 from codeinfo.model import Definition, FileKind, Import
 from codeinfo.operations import code
@@ -596,6 +596,8 @@ def _list_offered(index: CodeIndex, below: str) -> tuple[list[tuple[FileFacts, D
         file = index.by_id.get(file_id)
         if file is None or not lies_below(file.path, below):
             continue
+        if has_outline(file.language):
+            continue  # its uses are not known
         if not is_product(file.path, FileKind(file.kind)) or any(lies_below(file.path, of) for of in benchmarks):
             continue  # nobody imports an example or a script
         counts = _counts(definition, file)

@@ -5,8 +5,10 @@ from __future__ import annotations
 
 import difflib
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import chain, islice
 from types import MappingProxyType
 
@@ -38,7 +40,15 @@ from codeinfo.graph.scopes import (
     whole_type,
 )
 from codeinfo.graph.uses import LITERAL, all_references, references_to
-from codeinfo.languages import GRAMMARS, STYLESHEETS, is_shipped_folder, is_test_name
+from codeinfo.languages import (
+    GRAMMARS,
+    SCHEMAS,
+    STYLESHEETS,
+    find_comments,
+    has_outline,
+    is_shipped_folder,
+    is_test_name,
+)
 from codeinfo.languages.ecmascript import kebab_case
 from codeinfo.languages.model import (
     COMMENT,
@@ -86,12 +96,16 @@ def list_symbols(facts: CodeFacts, path: str, request: code.SymbolsRequest) -> c
     parsed = ((file.path, without_alternatives(facts.definitions(file.file_id))) for file in files)
     every = [symbol_info(file_path, definition) for file_path, definitions in parsed for definition in definitions]
     shown = [symbol for symbol in every if not request.kinds or symbol.kind in request.kinds]
-    unparsed = [file.path for file in files if _is_code(file) and file.language not in GRAMMARS]
+    unparsed = [file.path for file in files if _is_code(file) and not _has_definitions(file.language)]
     notes = (_unparsed_note(unparsed),) if unparsed else ()
     if every and not shown:
         notes = (*notes, f"the kinds of definitions there are {', '.join(sorted({symbol.kind for symbol in every}))}")
     complete = len(shown) <= request.limit and not unparsed
     return code.SymbolList(path or ".", len(shown), tuple(shown[: request.limit]), complete, notes)
+
+
+def _has_definitions(language: str) -> bool:
+    return language in GRAMMARS or has_outline(language)
 
 
 def refuse_folder(graph: Graph, path: str) -> None:
@@ -463,7 +477,8 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
     is_telling = bool(lookup.symbols) and len(split_identifier(lookup.name)) > 1  # a plain word may be any text
     if configured := _configurations_naming(index, lookup.name) if is_telling else []:
         notes.append(f"named in configuration: {_first_of(configured)}")
-    unread = [path for path in _templates_naming(index, lookup) if path not in found.left_out] if is_telling else []
+    read = {*found.left_out, *(use.file.path for use in found.uses), *(symbol.path for symbol in lookup.symbols)}
+    unread = [path for path in _templates_naming(index, lookup) if path not in read] if is_telling else []
     if unread:
         notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(unread)}")
     if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
@@ -525,8 +540,41 @@ def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
     """Every use. A name like `get` has thousands, which takes a while: the answer is cached for the generation."""
     proven = [use for symbol, definition in lookup.symbols.items() for use in _proven_uses(index, symbol, definition)]
     key = ("uses", lookup.name, frozenset(lookup.symbols), lookup.outside_tests, frozenset(use.place for use in proven))
-    uses: FoundUses = index.answers.once(key, lambda: _find_uses(index, lookup, proven))
+    languages = {index.rules(symbol.path).name for symbol in lookup.symbols}
+    is_outlined = bool(languages) and all(map(has_outline, languages))
+    find = partial(_find_named, index, lookup, languages) if is_outlined else partial(_find_uses, index, lookup, proven)
+    uses: FoundUses = index.answers.once(key, find)
     return uses
+
+
+def _find_named(index: CodeIndex, lookup: Lookup, languages: Collection[str]) -> FoundUses:
+    """Uses of what has no syntax tree: where its name is written in its own language and, if it is part of a schema,
+    where code names what it does not define itself."""
+    undefined = Lookup(lookup.name, {}, others=False, outside_tests=lookup.outside_tests)
+    in_code = _find_uses(index, undefined, ()) if not SCHEMAS.isdisjoint(languages) else FoundUses((), 0, ())
+    own = [file for file in _candidates(index, undefined) if file.language in languages]
+    uses = [*(use for file in own for use in _find_written(index, file, lookup)), *in_code.uses]
+    left_out = tuple(sorted({*in_code.left_out} - {file.path for file in own}))
+    return FoundUses((), len(uses), left_out) if lookup.others else FoundUses(tuple(uses), 0, left_out)
+
+
+def _find_written(index: CodeIndex, file: FileFacts, lookup: Lookup) -> Iterator[Use]:
+    """The lines with a name, other than in comments and where it is defined."""
+    name, is_callable = lookup.name, any(definition.is_function for definition in lookup.symbols.values())
+    unit, text = index.unit(file.path), index.lines(file.path).whole_text()
+    comments = [*find_comments(text, file.language)]
+    settled = {definition.start_line for definition in unit.named(name)}
+    line, position = 1, 0
+    for match in re.finditer(rf"(?<!\w)(?<!\w-){re.escape(name)}(?!\w|-\w)", text):
+        line += text.count("\n", position, match.start())
+        position = match.start()
+        before = bisect_right(comments, (position, len(text)))
+        is_comment = before > 0 and position < comments[before - 1][1]
+        if line not in settled and not is_comment:
+            settled.add(line)
+            is_call = is_callable and "(" in (text[position - 1 : position], text[match.end() : match.end() + 1])
+            role = "call" if is_call else "use"
+            yield Use(file, Reference(name, line, role, _definition_around(unit, line)), None)
 
 
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
@@ -954,6 +1002,8 @@ def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") ->
         notes.append(_REGISTERED)
     if not upward and (named := _templates_naming(index, lookup)):
         notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(named)}")
+    if unread := {language for symbol in lookup.symbols if has_outline(language := index.rules(symbol.path).name)}:
+        notes.append(f"what code in {', '.join(sorted(unread))} calls is not known: it has no syntax tree here")
     return code.CallGraph(
         symbol=request.name,
         definitions=_first_definitions(lookup, request.limit, notes),

@@ -82,6 +82,14 @@ def text_spans(source: Source, settings: ChunkSettings) -> list[Span]:
     return [*spans, *(_cut(first, last, source, settings) if first else ())]
 
 
+def outline_spans(starts: Sequence[int], source: Source, settings: ChunkSettings) -> list[Span]:
+    """Spans that begin where definitions do, unless small neighbours fit into one."""
+    firsts = sorted({1, *starts})
+    lasts = [first - 1 for first in firsts[1:]] + [len(source.lines)]
+    trimmed = [span for first, last in zip(firsts, lasts, strict=True) for span in _trim(first, last, source)]
+    return list(_join([_Unit(span.first, span.last, 0) for span in trimmed], source, settings))
+
+
 def _tree_units(root: Node, source: Source, max_chars: int, body_beside: str) -> Iterator[_Unit]:
     """The largest nodes that fit, in order; nodes that share a line are one unit."""
     limit = max_chars * source.unit_bytes

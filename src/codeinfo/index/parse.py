@@ -8,12 +8,12 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
 from codeinfo.graph.uses import LITERAL, MENTIONED, pack_code
-from codeinfo.index.chunk import ChunkSettings, Layers, Span, syntax_spans, text_spans, weighted_terms
+from codeinfo.index.chunk import ChunkSettings, Layers, Span, outline_spans, syntax_spans, text_spans, weighted_terms
+from codeinfo.index.outline import Symbol, continues, find_outline, first_words
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
 from codeinfo.languages import GRAMMARS, get_language
 from codeinfo.languages.ecmascript import pascal_case
@@ -46,7 +46,7 @@ def parse_file(
     if grammar is None:
         if syntax and language in GRAMMARS:
             notes = (*notes, f"larger than {settings.syntax_max_chars:,} characters: indexed as text")
-        return replace(text_parse(source, settings), notes=notes), b""
+        return replace(_outline_parse(source, language, settings), notes=notes), b""
     parsed, references = _code_parse(path, source, language, settings)
     if grammar.template:
         parsed = replace(text_parse(source, settings), definitions=parsed.definitions, imports=parsed.imports)
@@ -57,6 +57,25 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
     """Chunks by lines only."""
     chunks = [Chunk(span.first, span.last, _text_of(span, source), "text") for span in text_spans(source, settings)]
     return ParsedFile(tuple(chunks), terms=tuple(weighted_terms(chunk.text) for chunk in chunks))
+
+
+def _outline_parse(source: Source, language: str, settings: ChunkSettings) -> ParsedFile:
+    """Chunks by lines that begin where definitions do, if any are found."""
+    symbols = find_outline(source, language)
+    if not symbols:
+        return text_parse(source, settings)
+    within = _map_scopes(symbols, len(source.lines))
+    starts = [symbol.definition.start_line for symbol in symbols]
+    spans = outline_spans([symbol.first_line for symbol in symbols], source, settings)
+    chunks, terms = [], []
+    for span in spans:
+        there = slice(bisect_left(starts, span.first), bisect_right(starts, span.last))
+        inside = symbols[there] if span.columns is None else []
+        types = [symbol.definition.name for symbol in inside if symbol_kind(symbol.definition.kind).is_container]
+        others = [symbol.definition.name for symbol in inside if symbol.definition.name not in types]
+        chunks.append(_chunk(span, source, inside, symbols, within[span.first - 1]))
+        terms.append(weighted_terms(chunks[-1].text, "", types, others))
+    return ParsedFile(tuple(chunks), tuple(symbol.definition for symbol in symbols), terms=tuple(terms))
 
 
 def _code_parse(path: str, source: Source, language: str, settings: ChunkSettings) -> tuple[ParsedFile, bytes]:
@@ -374,28 +393,15 @@ def opened_names(symbols: Sequence[Symbol], source: Source) -> Iterator[tuple[in
 _LOCAL_KINDS = frozenset({"variable", "constant", "member", "property", "field", "prototype", "type"})
 _MEMBER_KINDS = {"function": "method", "prototype": "method", "variable": "field"}
 _ATTRIBUTE_LINE = re.compile(r"\s*(?:@|#\[|\[|template\b)")
-_COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
 _CONSTANT_NAME = re.compile(r"_*[A-Z][A-Z0-9_]+")
 _ALWAYS_EXPORTED = frozenset({"package", "impl", "instance"})
-_MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>")
 _FIELD_PARAMETERS = frozenset({"property_promotion_parameter", "required_parameter"})  # of a constructor: of its type
 _OVERLOAD = re.compile(r"(?:\w+\.)?overload")
-_MAX_DOC = 200
 _CONDITIONS = frozenset({"if", "while"})  # no names: the grammar lost track, as between `#if` and `#endif`
 _TEST_CALL = re.compile(r"(?:describe|context|suite|it|test|specify|(?:before|after)(?:Each|All)?)\b")
 _SAME_NAME = re.compile(r"(?:module\.)?exports\.([\w$]+)\s*=\s*\1")
 _MAX_BINDING = 2200  # characters of an import that lists what it takes
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
-
-
-class Symbol(Struct):
-    """A definition plus what chunks and references need."""
-
-    definition: Definition
-    first_line: int  # of the whole node; the definition itself starts at the line of its name
-    name_spans: list[tuple[int, int]]  # one per clause
-    parent: int  # position in the list, -1 at the top level
-    is_scope: bool
 
 
 class _SymbolReader:
@@ -524,7 +530,7 @@ class _SymbolReader:
             bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
         symbols = self.symbols
-        if self.syntax.clauses and symbols and _continues(symbols[-1].definition, definition):
+        if self.syntax.clauses and symbols and continues(symbols[-1].definition, definition):
             first = symbols[-1].definition
             symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)
@@ -570,7 +576,7 @@ class _SymbolReader:
         """The first line of the documentation: a string at the start of the body, or the comment right above."""
         text = self.source.text
         if body is not None and body in self.docs and not self.syntax.doc_attribute:
-            return _first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
+            return first_words(text[body : self.docs[body]].lstrip("rRbBuUfF"))
         line = first_line - 1
         while (
             line > first_line - _MAX_ATTRIBUTES
@@ -584,7 +590,7 @@ class _SymbolReader:
         first, start = self.comment_ending[line]
         while first - 1 in self.comment_ending:  # a block of line comments is one comment
             first, start = self.comment_ending[first - 1]
-        return _first_words("\n".join(self.source.lines[self.source.line_of(start) - 1 : line]))
+        return first_words("\n".join(self.source.lines[self.source.line_of(start) - 1 : line]))
 
 
 def symbols_of(matches: Scan, source: Source, language: str) -> list[Symbol]:
@@ -630,24 +636,6 @@ def _refine_kind(kind: str, names: tuple[str, ...], outer: Definition | None, sy
     if syntax.constants_by_name and is_variable and _CONSTANT_NAME.fullmatch(names[-1]):
         return "constant"
     return "variable" if kind == "member" else kind
-
-
-def _continues(previous: Definition, definition: Definition) -> bool:
-    """Another equation of the function above, or the function that belongs to the signature above."""
-    return (
-        previous.qualified == definition.qualified
-        and previous.kind == definition.kind
-        and symbol_kind(previous.kind).is_callable
-    )
-
-
-def _first_words(comment: str) -> str:
-    """The first meaningful line of a comment, without its markers."""
-    for line in comment.splitlines():
-        words = "" if line.startswith("#!") else _COMMENT_MARKS.sub("", _MARKUP.sub("", line))
-        if words and not words.startswith(("@", "doc ", "moduledoc")):
-            return words[:_MAX_DOC]
-    return ""
 
 
 # --- headers --------------------------------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ questions. No other package mentions a language by name.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 
+from msgspec import Struct
+
+from codeinfo.cache import group_by_key
 from codeinfo.errors import UsageError
 from codeinfo.files import read_table
 from codeinfo.languages import ecmascript, modules, namespaces, python
@@ -57,6 +60,59 @@ _WITHOUT_SYNTAX = (
         family="ecmascript",
     ),
 )
+
+
+_STRING = r'"(?:\\.|[^"\\\n])*"'
+
+
+class OutlineRule(Struct, frozen=True):
+    """One kind of definition: how it begins, and how it ends if its indentation does not tell."""
+
+    kind: str
+    start: re.Pattern[str]
+    end: re.Pattern[str] | None
+
+
+class OutlineRules(Struct, frozen=True):
+    comment: re.Pattern[str] | None  # or a string: only a comment is a group
+    definitions: tuple[OutlineRule, ...]
+
+
+@cache
+def _outlines() -> Mapping[str, Sequence[Sequence[str]]]:
+    rows = read_table(Path(__file__).with_name("outlines.tsv"))
+    return group_by_key((name, row) for name, *row in rows)
+
+
+def has_outline(language: str) -> bool:
+    """Whether definitions are found without a syntax tree."""
+    return language in _outlines()
+
+
+SCHEMAS = frozenset({"graphql", "prisma", "protobuf", "thrift"})  # code of any language uses what they define
+
+
+def find_comments(text: str, language: str) -> Iterator[tuple[int, int]]:
+    """The spans of comments, in a language without a syntax tree."""
+    rules = outline_rules(language)
+    found = rules.comment.finditer(text) if rules is not None and rules.comment is not None else ()
+    return (match.span() for match in found if match.lastindex is not None)  # others are strings
+
+
+@cache
+def outline_rules(language: str) -> OutlineRules | None:
+    """How to find definitions in a language without a syntax tree."""
+    if not has_outline(language):
+        return None
+    comment, definitions = None, []
+    for kind, pattern, *end in _outlines()[language]:
+        if kind == "comment":
+            comment = re.compile(rf"({pattern})|{_STRING}", re.MULTILINE)
+        else:
+            start = pattern if pattern.startswith("^") else rf"^[ \t]*(?:{pattern})"
+            ending = re.compile(end[0]) if end else None
+            definitions.append(OutlineRule(kind, re.compile(start, re.MULTILINE), ending))
+    return OutlineRules(comment, tuple(definitions))
 
 
 # --- all of them -----------------------------------------------------------------------------------------------------

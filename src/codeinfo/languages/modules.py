@@ -55,7 +55,12 @@ _ATTRIBUTE_PARTS = tuple(
 )
 
 
+_OBJECTIVE_C_ONLY = re.compile(r"(?m)^[ \t]*(?:@(?:interface|protocol|class|import)\b|#[ \t]*import\b)")
+
+
 def header_language(text: str) -> model.Language:
+    if _OBJECTIVE_C_ONLY.search(text[:_HEADER_PROBE_CHARS]):
+        return model.get_language("objective-c")
     return CPP if _CPP_ONLY.search(text[:_HEADER_PROBE_CHARS]) else C
 
 
