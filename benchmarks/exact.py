@@ -73,9 +73,9 @@ def main() -> None:
 def corpus_of(engine: Engine, root: Path) -> Corpus:
     engine.index(IndexRequest((str(root),)))
     index = engine.indexes.of(root)
-    store, _ = engine.indexes.open(index)
-    assert index.seen is not None
-    return list_files(index.source.contents, store, index.seen.walk)
+    store = engine.indexes.open(index).store
+    assert index.baseline is not None
+    return list_files(index.source.contents, store, index.baseline.walk)
 
 
 def patterns(root: Path, corpus: Corpus, count: int, seed: int) -> list[Query]:

@@ -31,6 +31,7 @@ from patience import wait_until
 import codeinfo.index.line as build_module
 from codeinfo.engine.index_manager import OTHER_MODEL, IndexManager
 from codeinfo.engine.index_sources import CodeSource
+from codeinfo.engine.indexes import OpenIndex
 from codeinfo.engine.search import Scope, search_roots
 from codeinfo.errors import Busy, ProviderError
 from codeinfo.models.retrieval import ScriptedEmbedder
@@ -54,7 +55,7 @@ def refreshed(project: Path, embedder: ScriptedEmbedder, **flags: Any) -> IndexM
 def first_hit(one: IndexManager, store: SqliteStore | None = None) -> str:
     opened = store or one.live_store()
     assert opened is not None
-    return search_roots(SearchRequest(STEADY), [(one, opened, ())], Scope({one: ()})).hits[0].path
+    return search_roots(SearchRequest(STEADY), [OpenIndex(one, opened, ())], Scope({one: ()})).hits[0].path
 
 
 # --- kills and interrupts ------------------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ def answers(root: Path, at: str = "") -> list[Any]:
 
 def revision_files(root: Path, at: str) -> set[str]:
     with Engine(Config.load(cwd=root)) as engine:
-        store, _ = engine.indexes.open(engine.indexes.find(root, at=at).index)
+        store = engine.indexes.open(engine.indexes.find(root, at=at).index).store
         with store.snapshot() as view:
             return set(view.paths)
 

@@ -20,7 +20,7 @@ from team_server_tools import person, team_client
 from codeinfo.config import Config
 from codeinfo.engine import Engine
 from codeinfo.engine.grep import load_signatures
-from codeinfo.engine.index_manager import Fresh, IndexManager
+from codeinfo.engine.index_manager import IndexManager, RefreshResult
 from codeinfo.errors import Busy, IndexDamaged, NotFound, StoreUnavailable, UsageError
 from codeinfo.index.pool import ParsePool
 from codeinfo.model import dumps
@@ -240,7 +240,7 @@ def test_a_copy_that_the_team_has_just_confirmed_is_not_looked_at_again(
     refreshed: list[IndexManager] = []
     refresh = IndexManager.refresh
 
-    def note(index: IndexManager, **given: Any) -> Fresh:
+    def note(index: IndexManager, **given: Any) -> RefreshResult:
         refreshed.append(index)
         return refresh(index, **given)
 

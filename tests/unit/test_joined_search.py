@@ -147,7 +147,7 @@ def test_factors_are_those_of_the_path_in_its_own_root(engine: Engine, roots: di
 def test_one_root_joined_alone_is_searched_as_itself(engine: Engine, roots: dict[str, Path]) -> None:
     for root in roots.values():
         index_manager = engine.indexes.of(root)
-        store, _ = engine.indexes.open(index_manager)
+        store = engine.indexes.open(index_manager).store
         for query in ("RetryPolicy", "how often is a failed request tried again", "src/retry.py", "stamps"):
             with store.snapshot() as view:
                 options = SearchOptions(root=str(root), explain=True)
@@ -228,7 +228,7 @@ def _count_terms_read(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Sequenc
 
 def test_terms_of_some_files_are_those_of_their_roots(engine: Engine, roots: dict[str, Path]) -> None:
     with ExitStack() as opened:
-        stores = [engine.indexes.open(engine.indexes.of(root))[0] for root in roots.values()]
+        stores = [engine.indexes.open(engine.indexes.of(root)).store for root in roots.values()]
         view = join_parts(
             [
                 Part(str(root), opened.enter_context(store.snapshot()))

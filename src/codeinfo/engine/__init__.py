@@ -160,9 +160,9 @@ class Engine:
 
         reports = []
         for index in self._indexes_of(request.paths):
-            fresh = self.indexes.refresh(index, progress, full=request.full, wait=True)
-            assert fresh is not None  # because of `wait`
-            reports.append(replace(fresh.report, notes=(*fresh.report.notes, *compiler_notes(index.root))))
+            result = self.indexes.refresh(index, progress, full=request.full, wait=True)
+            assert result is not None  # because of `wait`
+            reports.append(replace(result.report, notes=(*result.report.notes, *compiler_notes(index.root))))
         return ops.IndexResponse(tuple(reports))
 
     def search(self, request: ops.SearchRequest, progress: ProgressSink = None) -> SearchResult:

@@ -125,7 +125,7 @@ class Lookup(ABC):
         self._engine = engine
         self._limit = engine.indexes.config.answers.items
         self._progress = progress
-        self._fresh = False
+        self._is_refreshed = False
         self.notes: tuple[str, ...] = ()
 
     def locate(self, citation: ops.Citation) -> ops.Citation:
@@ -166,7 +166,7 @@ class Lookup(ABC):
         if overview := self._read_overview(query):
             others = (passage for passage in retrieval.passages if passage.path != overview.path)
             retrieval = replace(retrieval, query=OVERVIEW, passages=(overview, *others))
-        self._fresh = True
+        self._is_refreshed = True
         self.notes = tuple(dict.fromkeys((*self.notes, *retrieval.notes)))
         return retrieval
 
@@ -271,7 +271,7 @@ class CodeLookup(Lookup):
             globs=tuple(globs),
             kinds=tuple(kinds),
             full_text=True,
-            refresh=not self._fresh,
+            refresh=not self._is_refreshed,
         )
         result = self._engine.search(request, self._progress)
         return fill(Retrieval, result, passages=tuple(map(_passage_of_hit, result.hits)))
@@ -345,7 +345,7 @@ class CodeLookup(Lookup):
     def _say_unknown(self, name: str, root: str) -> str:
         """ "" for what a project defines or, from elsewhere or in a string, has."""
         try:
-            self._engine.code.definitions(DefsRequest(name, root, refresh=not self._fresh))
+            self._engine.code.definitions(DefsRequest(name, root, refresh=not self._is_refreshed))
         except NotFound as error:
             is_there = self._engine.grep(GrepRequest(name, (root,), word=True, limit=1, refresh=False)).total
             return "" if is_there else f"{error.what}. {error.next_step}"
@@ -355,8 +355,8 @@ class CodeLookup(Lookup):
 
     def _uses_below(self, asked: UsageQuestion, root: str, folder: str) -> Uses:
         code, name = self._engine.code, asked.name
-        report = code.references(RefsRequest(name, folder, LISTED_USES, refresh=not self._fresh), self._progress)
-        self._fresh = True
+        report = code.references(RefsRequest(name, folder, LISTED_USES, refresh=not self._is_refreshed), self._progress)
+        self._is_refreshed = True
         if asked.asks == "change" and not report.definitions:
             with suppress(NotFound):  # unless it is a file
                 impact = code.impact(ImpactRequest(name, limit=LISTED_USES, root=root, refresh=False))
@@ -383,7 +383,7 @@ class CodeLookup(Lookup):
 
     def decision_card(self, change: str) -> str:
         """The decision card for a change, as JSON."""
-        request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._fresh)
+        request = SearchRequest(change, self._paths, limit=self._limit, purpose="edit", refresh=not self._is_refreshed)
         card = self._engine.search(request, self._progress).preflight
         if card is None:
             raise NotFound("there is no card for this change")
@@ -423,7 +423,11 @@ class DocumentLookup(Lookup):
 
     def _search(self, query: str) -> Retrieval:
         request = DocsSearchRequest(
-            (query,), self._request.collections, limit=self._limit, refresh=not self._fresh, path=self._request.path
+            (query,),
+            self._request.collections,
+            limit=self._limit,
+            refresh=not self._is_refreshed,
+            path=self._request.path,
         )
         response = self._engine.documents.search(request, self._progress)
         roots = {index.source.collection.id: str(index.root) for index in self._chosen}

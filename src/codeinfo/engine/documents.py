@@ -28,8 +28,8 @@ from codeinfo.engine.collections import (
     lock_written,
     pack_folder,
 )
-from codeinfo.engine.index_manager import PATIENCE_S, Fresh, IndexManager, retry_on_damage
-from codeinfo.engine.indexes import Indexes
+from codeinfo.engine.index_manager import PATIENCE_S, IndexManager, RefreshResult, retry_on_damage
+from codeinfo.engine.indexes import Indexes, OpenIndex
 from codeinfo.engine.search import OFF, Relevance, assess_relevance, best_first
 from codeinfo.errors import Busy, CodeInfoError, NotFound, UsageError
 from codeinfo.files import private_folder, replace_file
@@ -77,17 +77,17 @@ def search_documents(
         searched, views, notes = list[IndexManager](), list[Part](), list[str]()
         for index in (*chosen, *(indexes.find(path).index for path in request.code)):
             try:
-                store, found_notes = indexes.open(index, refresh=request.refresh, progress=progress)
+                opened = indexes.open(index, refresh=request.refresh, progress=progress)
             except UsageError as error:
                 if request.collections or len(chosen) == 1:
                     raise
                 notes.append(f"left out: {error}")  # one missing collection must not hide the others
                 continue
-            notes += found_notes
+            notes += opened.notes
             searched.append(index)
             # A folder may be both a collection and code: the name keeps the files of the two apart.
             name = _collection_of(index) or str(index.root)
-            views.append(Part(name, open_views.enter_context(store.snapshot())))
+            views.append(Part(name, open_views.enter_context(opened.store.snapshot())))
         if not views:
             raise NotFound("no collection can be searched", notes[0])
         reranks = request.rerank and indexes.config.rerank.provider != "none"
@@ -444,15 +444,15 @@ class DocumentOperations:
         before = _hashes_by_path(index.live_store())
         if dry_run:
             return self._preview(index, before)
-        fresh = index.refresh(by_content=True, progress=progress)
+        result = index.refresh(by_content=True, progress=progress)
         return ops.SyncReport(
             collection=collection.id,
             name=collection.name,
-            plan=_compare_hashes(before, _hashes_by_path(fresh.store)),
-            documents=fresh.report.files,
-            chunks=fresh.report.chunks,
-            skipped=_mark_refusals(fresh.report.skipped),
-            notes=fresh.report.notes,
+            plan=_compare_hashes(before, _hashes_by_path(result.store)),
+            documents=result.report.files,
+            chunks=result.report.chunks,
+            skipped=_mark_refusals(result.report.skipped),
+            notes=result.report.notes,
             took_ms=round(1000 * (time.monotonic() - started), 1),
         )
 
@@ -538,13 +538,13 @@ class DocumentOperations:
                 replace_file(private_folder(target.parent, home) / target.name, data)
             if all(item.id != collection.id for item in self.collections.all(project)[0]):  # or no longer there
                 self.collections.add(collection, project)
-        fresh = self._refresh_written(index)
-        if fresh is None:
+        result = self._refresh_written(index)
+        if result is None:
             digest = hashlib.sha256(data).hexdigest()
             return ops.DocsUpdateResponse(collection.id, path, digest, before != data, 0, (BEING_INDEXED,))
-        row = fresh.store.manifest().get(path)
+        row = result.store.manifest().get(path)
         if row is None or not row.language:
-            why = next((skip.detail or skip.rule for skip in fresh.report.skipped if skip.path == path), "no document")
+            why = next((skip.detail or skip.rule for skip in result.report.skipped if skip.path == path), "no document")
             with lock_written(home):
                 if target.is_file() and target.read_bytes() == data:  # or another process has written it since
                     target.unlink() if before is None else replace_file(target, before)
@@ -571,7 +571,7 @@ class DocumentOperations:
         notes = () if self._refresh_written(index) else (BEING_INDEXED,)
         return ops.DocsDeleteResponse(collection.id, tuple(paths), remaining, notes)
 
-    def _refresh_written(self, index: CollectionIndex) -> Fresh | None:
+    def _refresh_written(self, index: CollectionIndex) -> RefreshResult | None:
         """None if another process goes on indexing it: what is written there stays, whoever indexes it."""
         until = time.monotonic() + PATIENCE_S
         while True:
@@ -610,22 +610,24 @@ class DocumentOperations:
         return tuple(self.index_of(item) for item in chosen), tuple(notes)
 
     def outline(self, request: ops.DocsOutlineRequest) -> ops.DocsOutlineResponse:
-        index, store, path, notes = self._open(request)
-        return ops.DocsOutlineResponse(_collection_of(index), path, tuple(headings(store, path)), notes)
+        opened, path = self._open(request)
+        entries = tuple(headings(opened.store, path))
+        return ops.DocsOutlineResponse(_collection_of(opened.index), path, entries, opened.notes)
 
     def section(self, request: ops.DocsSectionRequest) -> ops.DocsSectionResponse:
-        index, store, path, _ = self._open(request)
-        lines = document_lines(store, path)
+        opened, path = self._open(request)
+        lines = document_lines(opened.store, path)
         first, last, title = 1, len(lines), path
         if request.section:
-            entry = _find_section(request, headings(store, path))
+            entry = _find_section(request, headings(opened.store, path))
             first, last, title = entry.start_line, entry.end_line, entry.title
         content = "\n".join(lines[first - 1 : last]).strip("\n")
-        return ops.DocsSectionResponse(_collection_of(index), path, title, content, first, last)
+        return ops.DocsSectionResponse(_collection_of(opened.index), path, title, content, first, last)
 
     def related(self, request: ops.DocsRelatedRequest) -> ops.DocsRelatedResponse:
         """Linked and similar documents in one list: the cosine of their mean vectors plus the weight of links."""
-        index, store, path, notes = self._open(request)
+        opened, path = self._open(request)
+        index, store = opened.index, opened.store
         collection, similar = _collection_of(index), _measure_similarity(store, path)
         relations: dict[str, list[str]] = {}
         for source, target in _read_links(store):
@@ -644,16 +646,15 @@ class DocumentOperations:
                 distance = round(1 - cosine, 4) if cosine is not None and index.embedder else None
                 listed.append(ops.RelatedDocument(other, collection, named, distance, round(score, 4)))
         listed.sort(key=lambda item: (-item.score, item.document))
-        return ops.DocsRelatedResponse(collection, path, tuple(listed[: request.limit]), notes)
+        return ops.DocsRelatedResponse(collection, path, tuple(listed[: request.limit]), opened.notes)
 
     def _open(
         self, request: ops.DocsOutlineRequest | ops.DocsSectionRequest | ops.DocsRelatedRequest
-    ) -> tuple[CollectionIndex, SqliteStore, str, tuple[str, ...]]:
-        """A collection, refreshed, the document in it that is asked for, and notes on the collection's state."""
+    ) -> tuple[OpenIndex, str]:
+        """A collection, refreshed, and the path of the requested document in it."""
         (collection,), _ = self.collections.find(Path(request.path), (request.collection,))
-        index = self.index_of(collection)
-        store, notes = self._indexes.open(index)
-        return index, store, _find_document(store, request.document, request.collection), notes
+        opened = self._indexes.open(self.index_of(collection))
+        return opened, _find_document(opened.store, request.document, request.collection)
 
 
 # --- writing and syncing ---------------------------------------------------------------------------------------------

@@ -188,8 +188,9 @@ class GrepOperations:
         opened, notes = self._indexes.open_all(
             scope.indexes, everywhere=request.all_projects, refresh=again or request.refresh, progress=progress
         )
-        for index, store, index_notes in opened:
-            is_indexing = any(getattr(note, "code", "") == INDEXING for note in index_notes)
+        for one in opened:
+            index, store = one.index, one.store
+            is_indexing = any(getattr(note, "code", "") == INDEXING for note in one.notes)
             corpus = self._corpus(index, store, is_indexing, progress)
             notes += (*index.config.notes, *corpus.notes)
             allowed = allowed_files(request, corpus, index, scope.folders[index])
@@ -214,7 +215,7 @@ class GrepOperations:
 
     def _corpus(self, index: IndexManager, store: SqliteStore, is_indexing: bool, progress: ProgressSink) -> Corpus:
         """The current files: from the last refresh, or from a walk if that refresh was incomplete."""
-        last_refresh = None if is_indexing or index.source.fixed else index.seen
+        last_refresh = None if is_indexing or index.source.fixed else index.baseline
         walked = last_refresh.walk if last_refresh else None
         with self._lock:
             walked = walked or index.source.walk(store)[1]

@@ -116,7 +116,6 @@ _OPEN_TRIES = 20  # a failure means another process swapped builds after we read
 
 Answer = TypeVar("Answer")
 State = tuple[Path, str]  # of an index: its build and generation
-Look = tuple[Files, Walk, Changes | None]  # contents, files, and changes; None means everything is rebuilt
 
 
 class Events(Struct, frozen=True):
@@ -127,21 +126,33 @@ class Events(Struct, frozen=True):
     are_all: bool
 
 
-class Seen(Struct, frozen=True):
-    """The files as a refresh saw them, and the index it produced."""
+class Comparison(Struct, frozen=True):
+    """The files that there are now, how to read them, and what differs from the index."""
+
+    files: Files
+    walk: Walk
+    changes: Changes | None  # None: everything has to be rebuilt
+
+
+class Baseline(Struct, frozen=True):
+    """What the last refresh left behind, for the next one to start from: the files it found and the index it wrote."""
 
     walk: Walk
     state: State | None
 
 
-Since = tuple[Seen, Events]  # what the last refresh saw, and the events since
+class Since(Struct, frozen=True):
+    """What is known about the time since the last refresh."""
+
+    baseline: Baseline
+    events: Events
 
 
-class Fresh(Struct, frozen=True, dict=True):
+class RefreshResult(Struct, frozen=True, dict=True):
     """An open index and what was done to refresh it."""
 
     store: SqliteStore
-    seen: Seen
+    baseline: Baseline
     announcements: tuple[str, ...]  # to be passed on by a search: a repaired index, a missing model
     make_report: Callable[[], IndexReport]
 
@@ -174,7 +185,7 @@ class IndexManager:
         self.pulling = threading.Lock()  # one thread refreshes the copy for all
         self._confirmed: tuple[float, TreeGeneration] | None = None
         self._commits: tuple[tuple[int, int] | None, CommitIndex | None, str] | None = None
-        self.seen: Seen | None = None  # by the last refresh in this process
+        self.baseline: Baseline | None = None  # of the last refresh in this process
 
     @property
     def root(self) -> Path:
@@ -294,21 +305,21 @@ class IndexManager:
 
     def find_pending(self) -> Changes | None:
         """What the next run would do; None if it would rebuild everything."""
-        return self.look(by_content=False)[2]
+        return self.find_changes(by_content=False).changes
 
-    def look(self, *, by_content: bool) -> Look:
+    def find_changes(self, *, by_content: bool) -> Comparison:
         files, walked = self.source.walk(None if by_content else self.live_store())
         store = self.live_store()
         plain = Walk(walked.files, walked.skipped)
         if store is None or store.recipe != self.recipe():
-            return files, plain, None
+            return Comparison(files, plain, None)
         state = store.state()  # read before comparing: if another process adds something meanwhile, the state differs
         if isinstance(walked, KnownWalk) and walked.memo.indexed_as == state and not by_content:
-            return files, plain, Changes((), (), (), len(walked.files))
+            return Comparison(files, plain, Changes((), (), (), len(walked.files)))
         changes = _compare(files, store, walked, by_content)
         if isinstance(walked, KnownWalk) and not changes:
             save_memo(store, replace(walked.memo, indexed_as=state))
-        return files, plain, changes
+        return Comparison(files, plain, changes)
 
     # --- bringing it up to date ---
 
@@ -320,7 +331,7 @@ class IndexManager:
         by_content: bool = False,
         since: Since | None = None,
         progress: ProgressSink = None,
-    ) -> Fresh:
+    ) -> RefreshResult:
         """Do what is needed, nothing more. A damaged index is set aside, rebuilt, and announced. With `expected` a
         parser starts while files are still compared. `by_content` finds changes that left size and time as they were.
         """
@@ -409,7 +420,7 @@ class IndexManager:
         oldest = time.time() - keep.days * 86_400
         for place, tree in enumerate(revisions):
             names = [revision.name for revision in revisions[: place + 1]]
-            if place >= MOST_REVISIONS or tree.used_at < oldest or store.held_by(names) > keep.share:
+            if place >= MOST_REVISIONS or tree.used_at < oldest or store.exclusive_share(names) > keep.share:
                 yield tree
 
     def retention(self) -> Retention:
@@ -431,7 +442,7 @@ class _Refresh(Struct, frozen=True):
     started: float
     notes: list[str]
 
-    def run(self) -> Fresh:
+    def run(self) -> RefreshResult:
         try:
             return self._refresh()
         except BuildDamaged as damage:
@@ -442,7 +453,7 @@ class _Refresh(Struct, frozen=True):
         if self.progress is not None:  # it may raise, which cancels
             self.progress(Progress("wait", 0))
 
-    def _refresh(self) -> Fresh:
+    def _refresh(self) -> RefreshResult:
         index = self.index
         if self.progress is not None:
             self.progress(Progress("walk", 0))
@@ -455,7 +466,7 @@ class _Refresh(Struct, frozen=True):
         before = _state(store)  # before the walk: the state must not be newer than what was seen
         if index.source.fixed and store is not None and index.is_settled(store) and not self.full:
             store.check_vector_files()
-            return self._fresh(store, Seen(Walk((), ()), before), Changes((), (), (), 0), None)
+            return self._finish(store, Baseline(Walk((), ()), before), Changes((), (), (), 0), None)
         if isinstance(index.source, TeamSource):
             step = "Ask for another branch or tag, or have it indexed again"
             raise NotFound(f"{index.source.name} of {index.source.identity} is not indexed any more", step)
@@ -464,11 +475,12 @@ class _Refresh(Struct, frozen=True):
             if self.expected or self.full or before is None:
                 pool = stack.enter_context(index.parsers())
                 pool.warm_up()
-            files, walked, changes = self._look(before)
+            found = self._find_changes(before)
+            files, walked, changes = found.files, found.walk, found.changes
             store = index.open_store
             if store is not None and changes is not None and not changes and not self.full and index.is_settled(store):
                 store.check_vector_files()
-                return self._fresh(store, Seen(walked, before), changes, None)
+                return self._finish(store, Baseline(walked, before), changes, None)
             died = stack.enter_context(index.folder.lock(PATIENCE_S if before else FIRST_PATIENCE_S, self._wait))
             if index.team is not None:
                 stack.enter_context(index.team.database.locked(f"{index.team.name} of {index.team.identity}"))
@@ -483,21 +495,21 @@ class _Refresh(Struct, frozen=True):
                 changes = _compare(files, store, walked, self.by_content)
             pool = pool or stack.enter_context(index.parsers())
             outcome = self._build(files, walked, store, changes, pool)
-            return self._fresh(store, Seen(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
+            return self._finish(store, Baseline(walked, _state(store)), changes, outcome, rebuilt=rebuilt)
 
-    def _look(self, state: State | None) -> Look:
+    def _find_changes(self, state: State | None) -> Comparison:
         """Files with events are compared by content."""
-        index = self.index
-        look = self._look_at_events(self.since, state) if self.since else None
-        files, walked, changes = look or index.look(by_content=self.by_content)
-        if self.since is not None and changes is not None and index.open_store is not None:
-            touched = [file for file in walked.files if file.path in self.since[1].files]
-            changes = add_edited(files, index.open_store, changes, touched)
-        return files, walked, changes
+        index, since = self.index, self.since
+        by_events = self._compare_by_events(since, state) if since else None
+        found = by_events or index.find_changes(by_content=self.by_content)
+        if since is None or found.changes is None or index.open_store is None:
+            return found
+        touched = [file for file in found.walk.files if file.path in since.events.files]
+        return replace(found, changes=add_edited(found.files, index.open_store, found.changes, touched))
 
-    def _look_at_events(self, since: Since, state: State | None) -> Look | None:
+    def _compare_by_events(self, since: Since, state: State | None) -> Comparison | None:
         """None if the events are not enough, or if the index has changed since."""
-        index, (before, events) = self.index, since
+        index, before, events = self.index, since.baseline, since.events
         store, changed = index.open_store, events.files
         if store is None or state != before.state or not events.are_all:
             return None
@@ -510,7 +522,7 @@ class _Refresh(Struct, frozen=True):
             changed_files,
             alike=len(walked.files) - len(changed_files),
         )
-        return FolderFiles(index.root), walked, changes
+        return Comparison(FolderFiles(index.root), walked, changes)
 
     def _pull(self) -> None:
         """Bring the copy up to date with the team, waiting for another process that is doing so."""
@@ -577,15 +589,21 @@ class _Refresh(Struct, frozen=True):
         index.adopt(store)
         return outcome
 
-    def _fresh(
-        self, store: SqliteStore, seen: Seen, changes: Changes, outcome: Outcome | None, *, rebuilt: bool = False
-    ) -> Fresh:
+    def _finish(
+        self,
+        store: SqliteStore,
+        baseline: Baseline,
+        changes: Changes,
+        outcome: Outcome | None,
+        *,
+        rebuilt: bool = False,
+    ) -> RefreshResult:
         """`outcome` is the build's result, None if nothing was done."""
         index = self.index
-        index.seen = seen
+        index.baseline = baseline
         done, standing, took = outcome or Outcome(), index.standing_notes(), time.monotonic() - self.started
         run_notes = tuple(self.notes)  # a reference to the run would keep its caller in memory
-        unread = sum(skip.rule == UNREADABLE for skip in seen.walk.skipped)
+        unread = sum(skip.rule == UNREADABLE for skip in baseline.walk.skipped)
 
         def make_report() -> IndexReport:
             counts = store.counts()
@@ -599,7 +617,7 @@ class _Refresh(Struct, frozen=True):
                 removed=len(changes.removed),
                 unchanged=counts.files - done.added - done.changed,
                 rebuilt=rebuilt,
-                skipped=(*seen.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
+                skipped=(*baseline.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
                 notes=(*run_notes, *done.notes, *standing),
                 took_ms=round(1000 * took, 1),
                 model_id=index.file_embedder.model_id if index.file_embedder else "",
@@ -607,7 +625,7 @@ class _Refresh(Struct, frozen=True):
 
         if unread:  # the report names them
             standing = (unread_note(unread), *standing)
-        return Fresh(store, seen, (*run_notes, *standing), make_report)
+        return RefreshResult(store, baseline, (*run_notes, *standing), make_report)
 
 
 def unread_note(count: int) -> NextStep:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from codeinfo.config import Config
-from codeinfo.engine.index_manager import Fresh, IndexManager, is_complete, recipe_of, team_cache
+from codeinfo.engine.index_manager import IndexManager, RefreshResult, is_complete, recipe_of, team_cache
 from codeinfo.engine.index_sources import CodeSource, RevisionSource, Source, StoredFiles, TeamSource, walk_settings
 from codeinfo.errors import (
     Busy,
@@ -52,7 +52,12 @@ LEFT_OUT = 5  # projects named in a note
 MOST_SIMILAR = 3  # files named for one that does not exist
 
 
-Opened = tuple[IndexManager, SqliteStore, tuple[str, ...]]  # the last item: notes for its answers
+class OpenIndex(Struct, frozen=True):
+    """An index that can be read, and the notes that its answers must carry."""
+
+    index: IndexManager
+    store: SqliteStore
+    notes: tuple[str, ...]
 
 
 class Place(Struct, frozen=True):
@@ -426,7 +431,7 @@ class Indexes:
 
     def refresh(
         self, index: IndexManager, progress: ProgressSink, *, full: bool = False, wait: bool = False
-    ) -> Fresh | None:
+    ) -> RefreshResult | None:
         """Bring an index up to date and say what was done; without `wait`, None if it is known that nothing changed."""
         return index.refresh(full=full, expected=wait, progress=progress)
 
@@ -440,23 +445,22 @@ class Indexes:
 
     def open_all(
         self, indexes: Sequence[IndexManager], *, everywhere: bool, refresh: bool, progress: ProgressSink
-    ) -> tuple[list[Opened], list[str]]:
+    ) -> tuple[list[OpenIndex], list[str]]:
         """`open` for each; a team's projects without a local copy are pulled concurrently. With `everywhere`, those
         that cannot be opened are left out and named in the notes."""
         absent = [index for index in indexes if index.team is not None and index.is_absent]
         open_index = partial(self.open, refresh=refresh, progress=progress)
-        pulls: dict[IndexManager, Future[tuple[SqliteStore, tuple[str, ...]]]] = {}
+        pulls: dict[IndexManager, Future[OpenIndex]] = {}
         if len(absent) > 1:
             from concurrent.futures import ThreadPoolExecutor  # imported late: a plain search does not need it
             from contextvars import copy_context
 
             with ThreadPoolExecutor(PULLS, thread_name_prefix="pull") as pool:  # each thread inherits the caller
                 pulls = {index: pool.submit(copy_context().run, open_index, index) for index in absent}
-        opened, failed = list[Opened](), dict[IndexManager, CodeInfoError]()
+        opened, failed = list[OpenIndex](), dict[IndexManager, CodeInfoError]()
         for index in indexes:
             try:
-                store, notes = pulls[index].result() if index in pulls else open_index(index)
-                opened.append((index, store, notes))
+                opened.append(pulls[index].result() if index in pulls else open_index(index))
             except CodeInfoError as error:
                 if not everywhere:
                     raise
@@ -470,17 +474,17 @@ class Indexes:
 
     def open(
         self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None, whole: bool = False
-    ) -> tuple[SqliteStore, tuple[str, ...]]:
-        """An index to search, refreshed if possible, and the notes its answers must carry. If it has to be `whole`, an
-        index whose first run cannot finish now is refused."""
+    ) -> OpenIndex:
+        """An index to search, refreshed if possible. If it has to be `whole`, an index whose first run cannot finish
+        now is refused."""
         notes: tuple[str, ...] = ()
         store = index.confirmed_copy() if refresh else index.live_store()
         if store is None:
             try:
                 fixed = index.source.fixed  # nothing to watch there
-                fresh = index.refresh(progress=progress) if fixed else self.refresh(index, progress)
-                if fresh is not None:
-                    return fresh.store, fresh.announcements
+                result = index.refresh(progress=progress) if fixed else self.refresh(index, progress)
+                if result is not None:
+                    return OpenIndex(index, result.store, result.announcements)
             except (Busy, OutOfSpace, StoreUnavailable, UsageError) as error:
                 if isinstance(error, UsageError) and error.code != "READ_ONLY":
                     raise
@@ -495,11 +499,11 @@ class Indexes:
         if store is None:
             step = NextStep("Run ", to_run("index"), " and search again")
             raise NotFound(f"{shown_root(index.root)} is not indexed yet", step)
-        return store, (*notes, *index.standing_notes())
+        return OpenIndex(index, store, (*notes, *index.standing_notes()))
 
     def open_whole(self, index: IndexManager, *, refresh: bool = True, progress: ProgressSink = None) -> SqliteStore:
         """An index for answers that deny what it lacks, such as "no uses": refused until its first run has finished."""
-        store, _ = self.open(index, refresh=refresh, progress=progress, whole=True)
+        store = self.open(index, refresh=refresh, progress=progress, whole=True).store
         if not is_complete(store):
             search = to_run("search", "QUERY")
             step = NextStep(to_run("index"), " completes it; until then ", search, " answers from a part of it")

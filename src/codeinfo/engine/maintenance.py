@@ -164,7 +164,7 @@ def _differs(root: Path, indexed: Iterable[SourceFile], tracked: Mapping[str, tu
         return True
     if not suspects:
         return False
-    if any(git.unlike_index(root, suspects[:MOST_COMPARED])):
+    if any(git.find_unstaged(root, suspects[:MOST_COMPARED])):
         return True
     return None if len(suspects) > MOST_COMPARED else False
 
@@ -220,7 +220,7 @@ def why_path(path: Path, indexes: Indexes) -> WhyReport:
 
 def _why_in_team(place: Place, indexes: Indexes) -> WhyReport:
     """From the index of a tree that is not checked out: which rule excluded a path before it was read is unknown."""
-    store, _ = indexes.open(place.index)
+    store = indexes.open(place.index).store
     row = store.manifest().get(place.below)
     left_out = next((skip for skip in store.counts().skipped if skip.path == place.below), None)
     rule, detail = ("included", "") if row else ("not-indexed", "it is not in the revision, or ignored")

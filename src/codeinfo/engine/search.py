@@ -8,7 +8,6 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
-from functools import partial
 
 import numpy as np
 from msgspec import Struct
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from codeinfo.cache import group_by_key
 from codeinfo.engine.index_manager import IndexManager, is_complete, retry_on_damage
-from codeinfo.engine.indexes import Indexes, Opened, Place
+from codeinfo.engine.indexes import Indexes, OpenIndex, Place
 from codeinfo.errors import CodeInfoError, NotFound, ProviderError, UsageError
 from codeinfo.files import resolve_links
 from codeinfo.globs import lies_below, match_globs, similar_paths
@@ -103,7 +102,7 @@ class SearchOperations:
 
         return retry_on_damage(ask)
 
-    def _search(self, request: SearchRequest, scope: Scope, opened: list[Opened]) -> SearchResult:
+    def _search(self, request: SearchRequest, scope: Scope, opened: list[OpenIndex]) -> SearchResult:
         settings = self._indexes.config.rerank
         if settings.provider == "none":
             return search_roots(request, opened, scope)
@@ -115,8 +114,7 @@ class SearchOperations:
         file = request.place.rpartition(":")[0]
         typed_here = file if not request.path and os.path.exists(file) else ""
         below, index = self._indexes.find(request.path).below, self._indexes.find(typed_here or request.path).index
-        open_index = partial(self._indexes.open, index, progress=progress)
-        return retry_on_damage(lambda _: similar_to(request, (index, *open_index()), below))
+        return retry_on_damage(lambda _: similar_to(request, self._indexes.open(index, progress=progress), below))
 
     def vector_search(self, request: clients.VectorSearchRequest) -> clients.VectorSearchResult:
         """Results cut by the relevance policy, for clients that send the text to a model."""
@@ -151,11 +149,11 @@ def _count_by_project(result: SearchResult) -> list[str]:
     return [f"results are from {listed}"] if counts else []
 
 
-def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope) -> SearchResult:
+def search_roots(request: SearchRequest, opened: Sequence[OpenIndex], scope: Scope) -> SearchResult:
     """Search all roots as one index: a word's rarity is that over all, so a root without an answer takes no rank."""
     with ExitStack() as open_views:
-        views = [open_views.enter_context(store.snapshot()) for _, store, _ in opened]
-        indexes = [index for index, _, _ in opened]
+        views = [open_views.enter_context(one.store.snapshot()) for one in opened]
+        indexes = [one.index for one in opened]
         parts = [Part(str(index.root), view) for index, view in zip(indexes, views, strict=True)]
         view = views[0] if len(views) == 1 else join_parts(parts)
         options = SearchOptions(
@@ -179,7 +177,7 @@ def search_roots(request: SearchRequest, opened: Sequence[Opened], scope: Scope)
         if not view.paths:
             reason, hint = _explain_empty(view.complete)
             result = replace(result, quality=replace(result.quality, reasons=(reason,), hint=hint))
-        index_notes = [note for index, _, notes in opened for note in (*notes, *index.commit_notes())]
+        index_notes = [note for one in opened for note in (*one.notes, *one.index.commit_notes())]
         notes = tuple(dict.fromkeys((*index_notes, *_note_missing_vectors(indexes), *_collect_remarks(request, view))))
     if request.snippets and not notes:
         return result
@@ -244,13 +242,13 @@ def _collect_remarks(request: SearchRequest, view: Snapshot) -> list[str]:
     return remarks
 
 
-def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchResult:
+def similar_to(request: SimilarRequest, opened: OpenIndex, below: str) -> SearchResult:
     """Chunks similar to the one at a place, by words and meaning; the file itself is left out."""
-    index, store, notes = opened
+    index = opened.index
     path, _, line = request.place.rpartition(":")
     if not path or not line.isdecimal() or len(line) > MAX_LINE_DIGITS:
         raise UsageError(f"{request.place} is not a place", "Write it as FILE:LINE, as in src/app.py:42")
-    with store.snapshot() as view:
+    with opened.store.snapshot() as view:
         here = resolve_links(path)  # as typed in a folder of the project
         if (below_root := here.removeprefix(f"{index.root}/")) in view.paths:
             path = below_root
@@ -275,7 +273,7 @@ def similar_to(request: SimilarRequest, opened: Opened, below: str) -> SearchRes
     quality = result.quality
     if result.hits and quality.hint:  # reasons and hints about the words of a query do not help here
         quality = replace(quality, reasons=("related code, but no near copy",), hint="")
-    return replace(result, query=where, quality=quality, notes=(*result.notes, *notes))
+    return replace(result, query=where, quality=quality, notes=(*result.notes, *opened.notes))
 
 
 def allowed_files(
@@ -338,7 +336,7 @@ def assess_relevance(models: Models, query: str, texts: Sequence[str]) -> Releva
 
 
 def rerank_close_call(
-    request: SearchRequest, result: SearchResult, opened: Sequence[Opened], models: Models
+    request: SearchRequest, result: SearchResult, opened: Sequence[OpenIndex], models: Models
 ) -> SearchResult:
     """The result cut to the request's limit; if the first scores are close, those results are ordered by relevance."""
     started = time.perf_counter()
@@ -403,13 +401,13 @@ def _order_by_relevance(hits: Sequence[Hit], scores: Sequence[float], explain: b
     return moved
 
 
-def _chunk_texts(hits: Sequence[Hit], opened: Sequence[Opened]) -> list[str]:
+def _chunk_texts(hits: Sequence[Hit], opened: Sequence[OpenIndex]) -> list[str]:
     """Whole chunks, of which hits show a part. If an index has changed since the search, that part is used."""
     texts = [hit.text for hit in hits]
-    for index, store, _ in opened:
-        positions = [position for position, hit in enumerate(hits) if hit.root == str(index.root)]
+    for one in opened:
+        positions = [position for position, hit in enumerate(hits) if hit.root == str(one.index.root)]
         if positions:
-            with store.snapshot() as view:
+            with one.store.snapshot() as view:
                 for position in positions:
                     texts[position] = _chunk_text(hits[position], view) or texts[position]
     return texts

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from codeinfo.config import Config
 from codeinfo.engine import Engine
-from codeinfo.engine.index_manager import Events, Fresh, IndexManager
+from codeinfo.engine.index_manager import Baseline, Events, IndexManager, RefreshResult, Since
 from codeinfo.engine.indexes import Indexes, Place
 from codeinfo.errors import SEARCH_MEANWHILE, Busy, CodeInfoError
 from codeinfo.operations.base import Progress, ProgressSink
@@ -196,7 +196,7 @@ class ServerIndexes(Indexes):
 
     def refresh(
         self, index: IndexManager, progress: ProgressSink, *, full: bool = False, wait: bool = False
-    ) -> Fresh | None:
+    ) -> RefreshResult | None:
         """With `wait` it always runs to its end; without, Busy says that it continues in the background."""
         root = self._root(index)
         arrived = time.monotonic()
@@ -311,14 +311,14 @@ class _Job:
     def __init__(self, index: IndexManager, watch: Watch, full: bool, before: _Job | None) -> None:
         self.index = index
         self.full = full
-        self.before = before._fresh.seen if before is not None and before._fresh is not None else None
+        self.before: Baseline | None = before._result.baseline if before is not None and before._result else None
         self.started = time.monotonic()
         self.latest = Progress("walk", 0)
         self.waiting = 0
         self.stopped = False
         self.done = threading.Event()
         self._watch = watch
-        self._fresh: Fresh | None = None
+        self._result: RefreshResult | None = None
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="codeinfo refresh", daemon=True).start()
 
@@ -328,20 +328,20 @@ class _Job:
 
     @property
     def succeeded(self) -> bool:
-        return self._fresh is not None and self.done.is_set()
+        return self._result is not None and self.done.is_set()
 
-    def outcome(self) -> Fresh:
+    def outcome(self) -> RefreshResult:
         if self._error is not None:
             raise self._error
-        assert self._fresh is not None
-        return self._fresh
+        assert self._result is not None
+        return self._result
 
     def _run(self) -> None:
         documents = self.index.source.documents  # a collection's files may lie in several places: nothing to watch
         try:
             events = None if documents else self._watch.start()
-            since = (self.before, events) if self.before is not None and events is not None else None
-            self._fresh = self.index.refresh(full=self.full, since=since, progress=self._report)
+            since = Since(self.before, events) if self.before is not None and events is not None else None
+            self._result = self.index.refresh(full=self.full, since=since, progress=self._report)
         except BaseException as error:
             self._watch.invalidate()
             # Only a fault needs its frames: they hold this job, and with it a list of all files.

@@ -91,7 +91,7 @@ REFUSALS_S = 60.0  # between two audit lines about one refused token
 _PLACE = re.compile(r"(?:https?://|(?<![\w/])/(?!/)|(?<=store at )|(?<=user of ))[^\s,;)]+")
 _CHECKS = 8  # concurrent lookups of callers, in their own threads: probes must not wait behind them for a database
 
-Look = Callable[[], Caller | None]  # looks a caller up
+FindCaller = Callable[[], Caller | None]
 log = logging.getLogger(__name__)
 
 
@@ -277,7 +277,7 @@ class TeamGuard(auth.Guard):
         current_use.set(Use(scope["path"], query, self._authenticator.keeps_queries))
         await self._answer(scope, receive, send, look)
 
-    async def _credential(self, headers: auth.Headers) -> tuple[Look | None, str]:
+    async def _credential(self, headers: auth.Headers) -> tuple[FindCaller | None, str]:
         """How to look up the caller, and the name of the session. A cookie does not make up for a refused token."""
         if "authorization" in headers:
             kind, _, token = headers["authorization"].partition(" ")
@@ -288,7 +288,7 @@ class TeamGuard(auth.Guard):
         name = sessions.name_of(headers["cookie"])
         return (lambda: team.session_caller(self._authenticator.database, name)) if name else None, name
 
-    async def _find_caller(self, look: Look) -> Caller | None:
+    async def _find_caller(self, look: FindCaller) -> Caller | None:
         return await asyncio.get_running_loop().run_in_executor(self._checks, look)
 
     async def _refuse_unknown(
@@ -316,7 +316,7 @@ class TeamGuard(auth.Guard):
                 step = f"Send it as {auth.TOKEN_HEADER}"
                 raise auth.RequestRefused("this needs the page's token", step, code="TOKEN_REQUIRED")
 
-    async def _answer(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: Look) -> None:
+    async def _answer(self, scope: auth.Scope, receive: auth.Receive, send: auth.Send, look: FindCaller) -> None:
         """Answer for as long as the caller has access."""
         started = ended = False
 
@@ -339,7 +339,7 @@ class TeamGuard(auth.Guard):
         if started and not ended:
             await send({"type": "http.response.body", "body": b""})
 
-    async def _end_when_refused(self, look: Look, response: asyncio.Timeout) -> None:
+    async def _end_when_refused(self, look: FindCaller, response: asyncio.Timeout) -> None:
         asked_at = asyncio.get_running_loop().time()
         while True:
             await asyncio.sleep(LOOK_S)

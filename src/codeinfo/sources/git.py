@@ -167,7 +167,7 @@ def clean_blobs(root: str | os.PathLike[str]) -> dict[SourceFile, int]:
     return {file: blob_number(blob) for file, blob in _index_entries(root) if file.mtime_ns < written}
 
 
-def unlike_index(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
+def find_unstaged(root: str | os.PathLike[str], paths: Sequence[str]) -> Iterator[str]:
     """Those of these files whose content differs from what git has staged."""
     few = ("--", *paths) if len(paths) <= _MOST_NAMED else ()
     entries = run(root, ("ls-files", "-z", "--stage", *few)).split(b"\0") if paths else ()
@@ -199,7 +199,7 @@ def list_changed(root: str | os.PathLike[str], reference: str) -> frozenset[str]
     changed = {os.fsdecode(path) for path in paths}
     others = (file for file, _ in _index_entries(root) if file.path not in changed)
     suspects = [file.path for file in others if stamp(root, file.path) != file[1:]]
-    return frozenset(changed).union(unlike_index(root, suspects))
+    return frozenset(changed).union(find_unstaged(root, suspects))
 
 
 def stamp(root: str | os.PathLike[str], name: str) -> tuple[int, int]:

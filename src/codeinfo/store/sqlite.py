@@ -340,8 +340,8 @@ class SqliteStore:
             with suppress(OutOfSpace):
                 self.compact()
 
-    def held_by(self, revisions: Sequence[str]) -> float:
-        """The chunks that only these trees have, as a share of those in work trees."""
+    def exclusive_share(self, revisions: Sequence[str]) -> float:
+        """The number of chunks that only these trees have, relative to that of the work trees."""
         query = f"""WITH named AS (SELECT id FROM trees WHERE name IN (SELECT value FROM json_each(?))),
                     theirs AS (SELECT file_id FROM entries WHERE tree IN named),
                     used AS (SELECT file_id FROM entries WHERE tree IN
