@@ -74,7 +74,7 @@ def run_tasks(root: Path, tasks: Sequence[Mapping[str, Any]]) -> Iterator[Outcom
             card = result.preflight
             assert card is not None
             edited = {hit.path for hit in result.hits} & set(task.get("files", ()))
-            reasons = tuple(point.reason for point in card.reckoning if point.most == 0)
+            reasons = tuple(point.reason for point in card.breakdown if point.most == 0)
             yield Outcome(task, card.ready, bool(edited), card.best_example, reasons)
 
 

@@ -33,5 +33,5 @@ class Codebase:
     def links(self, path: str) -> tuple[set[str], set[str]]:
         """(files, what leads nowhere as `external:x` or `unresolved:x`)."""
         found = self.resolver.links(self.facts[path], self.imports[path], self.packed[path])
-        loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.loose}
+        loose = {f"{'external' if item.external else 'unresolved'}:{item.module}" for item in found.unlinked}
         return {edge.target for edge in found.edges}, loose

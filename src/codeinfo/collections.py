@@ -287,7 +287,7 @@ class _Sources(Struct):
     files: tuple[str | _ListedFile, ...] | None = None
 
 
-class _Written(Struct, rename="camel"):
+class _WrittenManifest(Struct, rename="camel"):
     name: str
     version: str
     sources: _Sources
@@ -299,7 +299,7 @@ def read_manifest(text: str) -> Manifest:
     try:
         content = json.loads(text)
         _as_file(content).encode()  # raises for what no file can be called
-        written = convert(content, _Written)
+        written = convert(content, _WrittenManifest)
     except (ValueError, RecursionError) as error:
         raise _bad(str(error)) from error
     if not written.name or not written.version:

@@ -262,7 +262,7 @@ class Card(Struct, frozen=True):
     best_example: str = ""
     impact: CardImpact | None = None
     what_would_help: tuple[str, ...] = ()
-    reckoning: tuple[CardPoint, ...] = ()
+    breakdown: tuple[CardPoint, ...] = ()
 
 
 # --- search --------------------------------------------------------------------------------------------------------

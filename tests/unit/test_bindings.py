@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codeinfo import Config, Engine
-from codeinfo.graph.uses import Bindings, Written, all_references, unpack, value_links, written_types
+from codeinfo.graph.uses import Bindings, WrittenType, all_references, unpack, value_links, written_types
 from codeinfo.index.chunk import ChunkSettings
 from codeinfo.index.parse import parse_file
 from codeinfo.operations.code import RefsRequest
@@ -53,22 +53,22 @@ def test_a_parse_leaves_what_a_name_is_bound_to(
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Optional[Pool]", [Written("Pool")]),
-        ("'Pool | None'", [Written("Pool")]),
-        ("*db.Pool", [Written("db.Pool")]),
-        ("(*Pool, error)", [Written("Pool")]),
-        ("[]*Pool", [Written(element="*Pool")]),
-        ("map[string]Pool", [Written(element="Pool")]),
-        ("Pool[]", [Written(element="Pool")]),
-        ("Promise<Pool | undefined>", [Written("Pool")]),
-        ("Omit<Required<Pool>, 'a'>", [Written("Pool")]),
-        ("&'a mut Pool", [Written("Pool")]),
-        ("dict[str, Pool]", [Written("dict", "", ("str", "Pool"))]),
-        ("A & B", [Written("A"), Written("B")]),
+        ("Optional[Pool]", [WrittenType("Pool")]),
+        ("'Pool | None'", [WrittenType("Pool")]),
+        ("*db.Pool", [WrittenType("db.Pool")]),
+        ("(*Pool, error)", [WrittenType("Pool")]),
+        ("[]*Pool", [WrittenType(element="*Pool")]),
+        ("map[string]Pool", [WrittenType(element="Pool")]),
+        ("Pool[]", [WrittenType(element="Pool")]),
+        ("Promise<Pool | undefined>", [WrittenType("Pool")]),
+        ("Omit<Required<Pool>, 'a'>", [WrittenType("Pool")]),
+        ("&'a mut Pool", [WrittenType("Pool")]),
+        ("dict[str, Pool]", [WrittenType("dict", "", ("str", "Pool"))]),
+        ("A & B", [WrittenType("A"), WrittenType("B")]),
         ("{ a: string }", []),
     ],
 )
-def test_a_written_type_is_read(text: str, expected: list[Written]) -> None:
+def test_a_written_type_is_read(text: str, expected: list[WrittenType]) -> None:
     assert written_types(text) == expected
 
 

@@ -73,7 +73,7 @@ CONFLICT = PatternConflict("logging", QUESTION, "python", ("logging module", "pr
 def test_points_and_ready(change: dict[str, Any], score: float) -> None:
     card = decide(replace(GOOD, **change))
     assert card.score == score
-    assert sum(point.points for point in card.reckoning) == score
+    assert sum(point.points for point in card.breakdown) == score
     assert card.ready
     assert (card.next_action, card.what_would_help) == ("", ())
 
@@ -102,7 +102,7 @@ def test_points_and_ready(change: dict[str, Any], score: float) -> None:
 def test_each_doubt_withdraws_the_readiness(change: dict[str, Any], doubt: str, help: str) -> None:
     card = decide(replace(GOOD, **change))
     assert not card.ready
-    assert doubt in [point.name for point in card.reckoning if point.most == 0]
+    assert doubt in [point.name for point in card.breakdown if point.most == 0]
     assert card.next_action
     assert any(help in step for step in card.what_would_help)
     assert len(card.what_would_help) <= 4
@@ -360,7 +360,7 @@ def test_the_teams_card(tmp_path: Path) -> None:
         (root / "shop" / "new.py").write_text("x = 1\n")
         unseen = engine.search(replace(request, refresh=False)).preflight
         assert unseen is not None
-        assert "stale index" in [point.name for point in unseen.reckoning]
+        assert "stale index" in [point.name for point in unseen.breakdown]
 
 
 def test_a_team_that_is_divided_is_a_doubt_where_the_task_is_about_it(tmp_path: Path) -> None:
@@ -375,9 +375,9 @@ def test_a_team_that_is_divided_is_a_doubt_where_the_task_is_about_it(tmp_path: 
         other = engine.search(replace(request, query="load3 orders folder")).preflight
     assert divided is not None
     assert other is not None
-    assert "pattern conflict" in [point.name for point in divided.reckoning]
+    assert "pattern conflict" in [point.name for point in divided.breakdown]
     assert any("codeinfo patterns --category 'component style'" in step for step in divided.what_would_help)
-    assert "pattern conflict" not in [point.name for point in other.reckoning]
+    assert "pattern conflict" not in [point.name for point in other.breakdown]
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from codeinfo.answers.evidence import (
     search_text,
 )
 from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt, object_schema
-from codeinfo.answers.write import CitationChecker, Emit, Written, write
+from codeinfo.answers.write import CitationChecker, Emit, WrittenAnswer, write
 from codeinfo.errors import ProviderError
 from codeinfo.model import Passage
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
@@ -204,8 +204,8 @@ def _payload(research: Research, resources: Resources) -> tuple[Passage, ...]:
 
 
 def _write_what_fits(
-    sources: Sequence[Passage], write_from: Callable[[Sequence[Passage]], Written], research: Research
-) -> Written:
+    sources: Sequence[Passage], write_from: Callable[[Sequence[Passage]], WrittenAnswer], research: Research
+) -> WrittenAnswer:
     """If the evidence exceeds the model's context, retry with half of it, then quote it instead. Some servers do not
     report the overflow but stop before the first word."""
     try:
@@ -222,7 +222,7 @@ def _write_what_fits(
         if error.code != CONTEXT_OVERFLOW:
             raise first from error
         research.limits.append("the evidence is too large for the model: it is quoted instead")
-        return Written("", CitationChecker(research.evidence.shown))
+        return WrittenAnswer("", CitationChecker(research.evidence.shown))
     research.limits.append("the evidence was too large for the model: the answer is written from half of it")
     return written
 
@@ -249,7 +249,9 @@ def _build_refusal(question: str, research: Research, resources: Resources) -> A
     )
 
 
-def _build_answer(question: str, written: Written, research: Research, resources: Resources, emit: Emit) -> Answer:
+def _build_answer(
+    question: str, written: WrittenAnswer, research: Research, resources: Resources, emit: Emit
+) -> Answer:
     text, gaps = written.text, research.gaps or ("passages that answer the question",)
     if not text:
         text = quote_passages(tuple(research.evidence.shown.values()))

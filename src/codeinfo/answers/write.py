@@ -312,7 +312,7 @@ _ENDINGS = {
 }
 
 
-class Written(Struct):
+class WrittenAnswer(Struct):
     """`notes` is empty for a complete answer."""
 
     text: str
@@ -332,7 +332,7 @@ def write(
     thin: bool,
     reply_tokens: int,
     emit: Emit,
-) -> Written:
+) -> WrittenAnswer:
     """One reply, or several with tool calls in between; the last request offers no tools."""
     card = enclose("result of decision_card", briefing, fence([briefing]))
     user_prompt = fill_prompt(
@@ -345,7 +345,7 @@ def write(
     messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", user_prompt)]
     checker = CitationChecker(toolbox.evidence.shown)
     live = LiveAnswer(checker, emit)
-    written = Written("", checker)
+    written = WrittenAnswer("", checker)
     try:
         while True:
             tools = toolbox.specs()

@@ -33,7 +33,7 @@ from codeinfo.operations.base import Progress, ProgressSink
 from codeinfo.operations.search import BEFORE_MATCH, GrepRequest, GrepResult, Match
 from codeinfo.ports import CodeFacts, Extent
 from codeinfo.search import literal
-from codeinfo.sources.masking import blank_secrets, tell_of_masking
+from codeinfo.sources.masking import blank_secrets, has_masked_secrets
 from codeinfo.sources.read import FileReader, Files, searchable
 from codeinfo.sources.walk import LACKING
 from codeinfo.store.sqlite import SqliteStore, code_facts, map_beside, version_beside, write_beside
@@ -289,7 +289,7 @@ def list_files(contents: Files, store: SqliteStore, walked: Walk) -> Corpus:
         elif rule:
             files.append(_unindexed_file(source.path, row.sha256, row.sha256))
         else:
-            clean = row.file_id in indexed and not tell_of_masking(indexed[row.file_id].notes)
+            clean = row.file_id in indexed and not has_masked_secrets(indexed[row.file_id].notes)
             key = row.sha256 if row.mtime_ns or not contents.exact else ""  # 0: the file on disk may have changed
             sha256 = row.sha256 if contents.exact else ""
             files.append(File(row.path, key, row.language, row.kind, sha256, row.file_id, clean))

@@ -265,12 +265,12 @@ class Change:
         a call without brackets."""
         name, language = qualified.rpartition(".")[2], language_of(path)
         is_function = any(item.kind in ("function", "method") for item in self._definitions(f"{path}::{qualified}"))
-        is_telling = is_function and len(split_identifier(name)) > 1
+        is_distinctive = is_function and len(split_identifier(name)) > 1
         is_bare = language is not None and language.names.calls == "bare"
 
         def counts(use: Usage) -> bool:
             is_call = use.edge == "CALLS" and (not is_bare or f"{name}(" in use.preview)
-            return use.confidence != "syntactic" or (is_telling and is_call)
+            return use.confidence != "syntactic" or (is_distinctive and is_call)
 
         return [use for use in self._uses(f"{path}::{qualified}") if use.file not in self.paths and counts(use)]
 
@@ -419,7 +419,7 @@ class Change:
         imported: list[tuple[str, str]] = []
         with self._open_index() as index:
             for path, links in index.graph.links.items():
-                external = [link for link in links.loose if link.external]
+                external = [link for link in links.unlinked if link.external]
                 if path in changed:
                     added = changed[path].change.added
                     imported += [(link.module, f"{path}:{link.line}") for link in external if link.line in added]

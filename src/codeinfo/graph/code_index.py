@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from codeinfo.cache import Cache, Memo, group_by_key
 from codeinfo.files import read_regular
-from codeinfo.graph.model import Edge, Graph, Links, Loose, SymbolId, Unit
+from codeinfo.graph.model import Edge, Graph, Links, SymbolId, Unit, UnlinkedImport
 from codeinfo.graph.scip import Compiler, Proofs, ScipError, open_compiler, scip_written
 from codeinfo.graph.uses import (
     Bindings,
@@ -107,7 +107,7 @@ class ImportResolver:
         used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
         if rules.whole_names:
             used = dotted_names(unpack(packed)[0], lines)
-        elif rules.by_use or self.of(source).visible(source) or self.of(source).given(source):
+        elif rules.by_use or self.of(source).visible(source) or self.of(source).auto_imports(source):
             used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
         certain = (import_ for import_ in imports if import_.alias or import_.names or rules.binds_last)
@@ -116,20 +116,22 @@ class ImportResolver:
         exported = self.tree.exported if source.rules.names.extensions else frozenset()
         open_names = _OpenNames(rules, used, settled, exported)
         edges: dict[str, Edge] = {}
-        loose: dict[tuple[str, int], Loose] = {}
+        unlinked: dict[tuple[str, int], UnlinkedImport] = {}
         for import_ in imports:
             outcome = self.of(source).resolve(source, import_)
             if outcome.status == "external" and rules.paths and (longer := longer_path(import_, imports)):
                 import_, outcome = longer, self.of(source).resolve(source, longer)
             if outcome.status != "internal":
-                loose[import_.module, import_.line] = Loose(import_.module, import_.line, outcome.status == "external")
+                unlinked[import_.module, import_.line] = UnlinkedImport(
+                    import_.module, import_.line, outcome.status == "external"
+                )
                 continue
             for edge in self._edges(source, import_, outcome, open_names):
                 _merge_edge(edges, edge)
         implicit = (
             self._whole_name_edges(source, imports, open_names, packed)
             if rules.whole_names
-            else [*self._given_edges(source, open_names), *self._implicit_edges(source, open_names)]
+            else [*self._auto_import_edges(source, open_names), *self._implicit_edges(source, open_names)]
         )
         for edge in self._full_name_edges(source, imports, settled, packed) if rules.full_names else ():
             _merge_edge(edges, edge)
@@ -147,7 +149,7 @@ class ImportResolver:
             if is_near or not taken.issuperset(edge.names):
                 edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
-        return Links(tuple(edges.values()), tuple(loose.values()))
+        return Links(tuple(edges.values()), tuple(unlinked.values()))
 
     def _edges(self, source: FileFacts, import_: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
         elided = source.rules.imports.types_elided and import_.timing in ("", "dropped") and not import_.reexport
@@ -166,11 +168,11 @@ class ImportResolver:
         # file.
         return edges if not needed and source.rules.imports.qualified else needed
 
-    def _given_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
-        given = self.of(source).given(source)
+    def _auto_import_edges(self, source: FileFacts, names: _OpenNames) -> list[Edge]:
+        auto_imports = self.of(source).auto_imports(source)
         return [
             Edge(source.path, target.path, names.used[name], target.names, implicit=True)
-            for name, import_ in given.items()
+            for name, import_ in auto_imports.items()
             if name in names.open
             for target in self.of(source).resolve(source, import_).targets
         ]
@@ -501,7 +503,7 @@ def _links(files: Sequence[FileFacts], resolver: ImportResolver, facts: CodeFact
     read = [file_id for file_id, rule in rules.items() if rule.by_use or rule.timed or rule.paths]
     packed = dict(facts.references(read))
     links = {f.path: resolver.links(f, imports.get(f.file_id, ()), packed.get(f.file_id, b"")) for f in files}
-    return {path: links for path, links in links.items() if links.edges or links.loose}
+    return {path: links for path, links in links.items() if links.edges or links.unlinked}
 
 
 def _configs(contents: Files, paths: Iterable[str]) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Edge(Struct, frozen=True, array_like=True):
     timing: str = ""
 
 
-class Loose(Struct, frozen=True, array_like=True):
+class UnlinkedImport(Struct, frozen=True, array_like=True):
     """An import that resolves to no file of this codebase."""
 
     module: str
@@ -63,7 +63,7 @@ class Links(Struct, frozen=True, array_like=True):
     """Everything the imports of one file resolve to."""
 
     edges: tuple[Edge, ...] = ()
-    loose: tuple[Loose, ...] = ()
+    unlinked: tuple[UnlinkedImport, ...] = ()
 
 
 class SymbolId(NamedTuple):
@@ -386,11 +386,11 @@ class Graph(Struct, frozen=True, dict=True):
         ]
 
     @property
-    def loose(self) -> tuple[int, int]:
+    def unlinked(self) -> tuple[int, int]:
         """How many imports lead outside, and how many should resolve to a file here but do not."""
-        all_loose = [loose for links in self.links.values() for loose in links.loose]
-        external = sum(loose.external for loose in all_loose)
-        return external, len(all_loose) - external
+        imports = [import_ for links in self.links.values() for import_ in links.unlinked]
+        external = sum(import_.external for import_ in imports)
+        return external, len(imports) - external
 
 
 def _is_request_for(folder: str, test: str) -> bool:
@@ -442,7 +442,7 @@ def part_of(graph: Graph, below: str) -> Graph:
         return graph
     files = {path: facts for path, facts in graph.files.items() if lies_below(path, below)}
     links = {
-        path: Links(tuple(edge for edge in links.edges if edge.target in files), links.loose)
+        path: Links(tuple(edge for edge in links.edges if edge.target in files), links.unlinked)
         for path, links in graph.links.items()
         if path in files
     }

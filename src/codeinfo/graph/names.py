@@ -423,7 +423,7 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         found = _resolve_member(index, owners, use.name)
         if not found.symbols and use.role == "call" and (added := _find_extension_methods(index, unit, use, owners)):
             return Resolution(added)
-        if not found.symbols and any(isinstance(owner, Many) for owner in owners):
+        if not found.symbols and any(isinstance(owner, Container) for owner in owners):
             found = _UNKNOWN if find_members_of_containers(index, unit, use.name) else found
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     maker, _, made = use.receiver.removesuffix(_KEYED).rpartition(".")
@@ -591,7 +591,7 @@ def _find_outside_row(index: CodeIndex, unit: Unit, rows: Sequence[Row]) -> str:
 
 
 def _resolve_member(index: CodeIndex, owners: Values, name: str) -> Resolution:
-    known_owners = [owner for owner in owners if not isinstance(owner, Many)]
+    known_owners = [owner for owner in owners if not isinstance(owner, Container)]
     if not known_owners:
         return _OTHER if owners else _UNKNOWN
     merged = merge_opened(index, known_owners)
@@ -638,15 +638,15 @@ def _has_known_bases(index: CodeIndex, owner: SymbolId) -> bool:
 # --- receivers -------------------------------------------------------------------------------------------------------
 
 
-class Many(NamedTuple):
-    """A container; `element` is its element type as written in the file."""
+class Container(NamedTuple):
+    """A value that holds others; `element` is their type, as written in that scope of the file."""
 
     path: str
     scope: str
     element: str
 
 
-Value = SymbolId | ModuleId | Many
+Value = SymbolId | ModuleId | Container
 Values = Sequence[Value]
 
 SELF = frozenset({"self", "this", "$this", "cls", "Self", "static", "@"})
@@ -782,7 +782,7 @@ def _follow_attributes(index: CodeIndex, current: Values, links: Links, unit: Un
 
 
 def _evaluate_attribute(index: CodeIndex, owner: Value, name: str, called: str) -> Values:
-    if isinstance(owner, Many):
+    if isinstance(owner, Container):
         if name in _ELEMENT_METHODS and called:
             return _element_types(index, owner) if name != "values" else [owner]
         return [owner] if name in _SAME_METHODS and called else []
@@ -972,14 +972,16 @@ def _passed_values(index: CodeIndex, unit: Unit, row: Row, use: Reference) -> Va
     if method in _FOLDS:
         return []
     values = evaluate(index, unit, receiver.removesuffix("?"), use)
-    return values if method in _PASSING else _elements(index, [value for value in values if isinstance(value, Many)])
+    return (
+        values if method in _PASSING else _elements(index, [value for value in values if isinstance(value, Container)])
+    )
 
 
 def _enter(index: CodeIndex, values: Values) -> Values:
     """What `with` yields: a container is a generator turned into a context manager."""
     entered: list[Value] = []
     for value in values:
-        if isinstance(value, Many):
+        if isinstance(value, Container):
             entered += _element_types(index, value)
         elif isinstance(value, SymbolId):
             entered += _call_methods(index, value, _ENTERING) or [value]
@@ -995,7 +997,7 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
     found: list[Value] = []
     for written in written_types(text):
         if written.element:
-            found.append(Many(unit.path, scope, written.element))
+            found.append(Container(unit.path, scope, written.element))
             continue
         if written.name in ("Self", "self", "this", "static"):
             found += _own_type(index, unit, scope)
@@ -1006,7 +1008,7 @@ def _types(index: CodeIndex, unit: Unit, text: str, scope: str) -> Values:
                 value for symbol in symbols_of(meant) for value in _instance(index, symbol)
             ]
         elif written.arguments:
-            found.append(Many(unit.path, scope, written.arguments[-1]))
+            found.append(Container(unit.path, scope, written.arguments[-1]))
     return list(dict.fromkeys(found))
 
 
@@ -1024,7 +1026,7 @@ def _elements(index: CodeIndex, values: Values) -> Values:
     for value in values:
         if isinstance(value, SymbolId):
             elements += _element_of_type(index, value)
-        elif isinstance(value, Many):
+        elif isinstance(value, Container):
             elements += _element_types(index, value)
     return elements
 
@@ -1032,11 +1034,13 @@ def _elements(index: CodeIndex, values: Values) -> Values:
 def _element_of_type(index: CodeIndex, owner: SymbolId) -> Values:
     unit = index.unit(owner.path)
     if rows := index.bindings(unit).inside(UNDERLYING, owner.qualified):
-        return _elements(index, [value for value in _types(index, unit, rows[0].text, "") if isinstance(value, Many)])
+        return _elements(
+            index, [value for value in _types(index, unit, rows[0].text, "") if isinstance(value, Container)]
+        )
     made = _call_methods(index, owner, _ITERATION)
-    elements = [value for many in made if isinstance(many, Many) for value in _element_types(index, many)]
+    elements = [value for held in made if isinstance(held, Container) for value in _element_types(index, held)]
     return elements or [value for iterator in symbols_of(made) for value in _call_methods(index, iterator, _STEPS)]
 
 
-def _element_types(index: CodeIndex, many: Many) -> Values:
-    return _types(index, index.unit(many.path), many.element, many.scope)
+def _element_types(index: CodeIndex, container: Container) -> Values:
+    return _types(index, index.unit(container.path), container.element, container.scope)

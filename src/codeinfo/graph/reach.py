@@ -128,7 +128,7 @@ def cycle_report(graph: Graph, request: code.CyclesRequest, below: str = "") -> 
     following = group_by_key((edge.source, edge.target) for edge in (edges if request.deferred else loaded))
     groups = [tuple(sorted(group)) for group in components(following) if _touches(group, below)]
     groups.sort(key=lambda group: (-len(group), group))
-    external, unresolved = graph.loose
+    external, unresolved = graph.unlinked
     return code.CycleReport(
         total=len(listed),
         cycles=tuple(

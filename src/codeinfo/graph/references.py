@@ -338,7 +338,9 @@ def _look_up_import_name(index: CodeIndex, lookup: Lookup) -> Lookup:
     units = (index.unit(file.path) for file in _candidates(index, lookup) if lookup.name in index.uses(file.path))
     resolver = index.resolver
     taking = (
-        other for other in units if lookup.name in (*other.by_shown, *resolver.of(other.facts).given(other.facts))
+        other
+        for other in units
+        if lookup.name in (*other.by_shown, *resolver.of(other.facts).auto_imports(other.facts))
     )
     for unit in islice(taking, _MOST_TAKING):
         symbols = symbols_of(resolve_imported(index, unit, lookup.name))
@@ -474,11 +476,11 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
             notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
     if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
         notes.append(_REGISTERED)
-    is_telling = bool(lookup.symbols) and len(split_identifier(lookup.name)) > 1  # a plain word may be any text
-    if configured := _configurations_naming(index, lookup.name) if is_telling else []:
+    is_distinctive = bool(lookup.symbols) and len(split_identifier(lookup.name)) > 1  # a plain word may be any text
+    if configured := _configurations_naming(index, lookup.name) if is_distinctive else []:
         notes.append(f"named in configuration: {_first_of(configured)}")
     read = {*found.left_out, *(use.file.path for use in found.uses), *(symbol.path for symbol in lookup.symbols)}
-    unread = [path for path in _templates_naming(index, lookup) if path not in read] if is_telling else []
+    unread = [path for path in _templates_naming(index, lookup) if path not in read] if is_distinctive else []
     if unread:
         notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(unread)}")
     if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
@@ -808,8 +810,8 @@ def _imports_of(index: CodeIndex, unit: Unit, paths: Collection[str]) -> list[Im
     """The imports of a file that lead to one of some others."""
     if not paths:
         return []
-    text, given = index.uses(unit.path), index.resolver.of(unit.facts).given(unit.facts)
-    imports = [*unit.imports, *(import_ for name, import_ in given.items() if name in text)]
+    text, automatic = index.uses(unit.path), index.resolver.of(unit.facts).auto_imports(unit.facts)
+    imports = [*unit.imports, *(import_ for name, import_ in automatic.items() if name in text)]
     outcomes = [(import_, index.outcome(unit.facts, import_)) for import_ in imports]
     return [import_ for import_, outcome in outcomes if any(target.path in paths for target in outcome.targets)]
 

@@ -527,8 +527,8 @@ def resolve_imported(index: CodeIndex, unit: Unit, name: str) -> Meaning:
     if "." in name and unit.rules.names.constants and not index.files_defining(name.partition(".")[0]):
         return _resolve_constant(index, name, "")  # `class Shop::Cart`, without a `module Shop` anywhere
     imports = unit.by_shown.get(name, ()) if unit.rules.names.imports_show else unit.imports
-    if not imports and (given := index.resolver.of(unit.facts).given(unit.facts).get(name)):
-        imports = (given,)
+    if not imports and (auto_import := index.resolver.of(unit.facts).auto_imports(unit.facts).get(name)):
+        imports = (auto_import,)
     if not imports:
         return []
     return index.memo.once(("imported", unit.path, name), lambda: _read_sources(index, unit, imports, name))

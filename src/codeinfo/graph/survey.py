@@ -47,7 +47,7 @@ def code_map(index: CodeIndex, request: MapRequest, below: str = "") -> CodeMap:
     """The map of a project, or of a part of it as if nothing else existed, without history."""
     graph, root = part_of(index.graph, below), index.root / below
     cut = _cut(graph, request)
-    external, unresolved = graph.loose
+    external, unresolved = graph.unlinked
     unread = unread_language(graph)
     return CodeMap(
         root=str(root),

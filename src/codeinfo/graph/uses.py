@@ -455,7 +455,7 @@ def find_closing(text: str, at: int) -> int:
     return len(text)
 
 
-class Written(NamedTuple):
+class WrittenType(NamedTuple):
     """A type as written: its name, or its element type for a container."""
 
     name: str = ""
@@ -463,7 +463,7 @@ class Written(NamedTuple):
     arguments: tuple[str, ...] = ()
 
 
-def written_types(text: str) -> list[Written]:
+def written_types(text: str) -> list[WrittenType]:
     """The types a written one stands for, without wrappers."""
     text = _INNER_ANNOTATION.sub(".", text.strip().strip("'\"").strip())
     while prefix := _TYPE_PREFIX.match(text):
@@ -473,7 +473,7 @@ def written_types(text: str) -> list[Written]:
         first = inner[0].strip() if inner else ""
         behind = text[find_closing(text, 0) :]
         if behind.startswith("[]"):
-            return [Written(element=first)]
+            return [WrittenType(element=first)]
         is_named = len(inner) > 1 or " *" in first
         return [] if behind else written_types(first.rpartition(" ")[2] if is_named else first)
     nothing = ("None", "null", "undefined", "")
@@ -482,13 +482,13 @@ def written_types(text: str) -> list[Written]:
         return [written for part in parts for written in written_types(part)]
     text = parts[0].strip() if parts else ""
     if held := _ELEMENTS.match(text):
-        return [Written(element=text[held.end() :])]
+        return [WrittenType(element=text[held.end() :])]
     if text.startswith("map["):
-        return [Written(element=text[find_closing(text, 3) :])]
+        return [WrittenType(element=text[find_closing(text, 3) :])]
     if text.endswith("[]"):
-        return [Written(element=text[:-2])]
+        return [WrittenType(element=text[:-2])]
     if text.startswith("[") and text.endswith("]"):  # `[Item]` and `[Key: Item]` of Swift, `[Item; 4]` of Rust
-        return [Written(element=split_outside_brackets(text[1:-1].partition(";")[0], ":")[-1].strip())]
+        return [WrittenType(element=split_outside_brackets(text[1:-1].partition(";")[0], ":")[-1].strip())]
     name = re.match(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[\w$]+)*", text.lstrip("\\"))
     if name is None:
         return []
@@ -499,7 +499,7 @@ def written_types(text: str) -> list[Written]:
     last = name.group().replace("::", ".").rpartition(".")[2]
     if arguments and last in _WRAPPERS:
         return written_types(arguments[_WRAPPERS[last]])
-    return [Written(name.group(), "", arguments)]
+    return [WrittenType(name.group(), "", arguments)]
 
 
 def split_outside_brackets(text: str, signs: str) -> list[str]:

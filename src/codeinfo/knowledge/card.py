@@ -340,7 +340,7 @@ def decide(evidence: Evidence) -> Card:
         best_example=best_example(code, evidence.files) if evidence.is_about_task else "",
         impact=_describe_impact(shown, callers) if evidence.is_about_task else None,
         what_would_help=tuple(dict.fromkeys(step for doubt in doubts for step in doubt.help))[:MOST_HELP],
-        reckoning=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
+        breakdown=(*points, *(CardPoint(doubt.name, 0.0, 0.0, doubt.reason) for doubt in doubts)),
     )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from codeinfo.globs import lies_below
-from codeinfo.languages import STYLESHEETS, is_made
+from codeinfo.languages import STYLESHEETS, is_derived
 from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.operations import code
 from codeinfo.operations.knowledge import PatternHistory
@@ -461,7 +461,7 @@ def hotspots(facts: CodeFacts, root: Path, days: int, below: str = "") -> code.H
 def _has_logic(path: str, language: str) -> bool:
     """Manifests change with each release of a dependency, and translations with each text."""
     is_data = language in STYLESHEETS or kind_of_manifest(path) is not None
-    return not (is_data or is_made(path) or _WITHOUT_LOGIC.fullmatch(path))
+    return not (is_data or is_derived(path) or _WITHOUT_LOGIC.fullmatch(path))
 
 
 def _count_changes(root: Path, days: int) -> tuple[int, dict[str, list[str]]]:

@@ -25,7 +25,7 @@ from codeinfo.knowledge.history import (
     Lines,
 )
 from codeinfo.knowledge.project import dependencies, is_shipped, project_names
-from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name, telling_folders
+from codeinfo.languages import is_shipped_folder, is_test_helper, is_test_name, without_package_folders
 from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import ancestors
 from codeinfo.model import decode_stored, iso_time
@@ -307,7 +307,7 @@ def can_be_example(path: str, role: str = PRODUCT) -> bool:
     """Whether a file, by its path, is itself what others are modelled on: nothing that gathers other files, stands in
     for something or, among tests, serves them."""
     folder, _, name = path.rpartition("/")
-    words, around = _words_of(name), _words_of(telling_folders(folder))
+    words, around = _words_of(name), _words_of(without_package_folders(folder))
     unfit = _AROUND_TESTS if role == TEST else {"test", "tests", "testing"}
     is_gathering = name.partition(".")[0] in _GATHERING
     is_stand_in = not _STAND_INS.isdisjoint(words | around)

@@ -193,7 +193,7 @@ _TEST_FOLDER = (
 _PACKAGE_FOLDERS = re.compile(r"(?:\A|/)src/main/(?:java|kotlin|scala|groovy)(?:/.*)?")  # of a Maven or Gradle project
 
 
-def telling_folders(folder: str) -> str:
+def without_package_folders(folder: str) -> str:
     """Without the folders that spell a package: `org/acme/samples` says nothing about the purpose of its code."""
     return _PACKAGE_FOLDERS.sub("", folder)
 
@@ -264,7 +264,7 @@ def kind_of(path: str, language: Language | None) -> FileKind:
     if kind is FileKind.DOCS or _is_loaded(path) or _is_in_package(path):
         return kind
     is_named = kind is FileKind.CODE and re.fullmatch(_TEST_NAME, name) and not _NAMED_LIKE_TEST.fullmatch(path)
-    if is_named or _in_tests(telling_folders(folder)):
+    if is_named or _in_tests(without_package_folders(folder)):
         return FileKind.TEST
     return kind
 
@@ -318,7 +318,7 @@ _BUILT_FOLDERS = re.compile(r"(?:\A|.*/)(?:priv/static|public/(?:build|packs))(?
 
 @lru_cache(maxsize=20_000)
 def _is_around(folder: str) -> bool:
-    parts = telling_folders(folder).split("/")
+    parts = without_package_folders(folder).split("/")
     return bool(re.fullmatch(_AROUND_TOP_FOLDER, parts[0])) or any(re.fullmatch(_AROUND_FOLDER, part) for part in parts)
 
 
@@ -337,11 +337,11 @@ def is_migration(path: str) -> bool:
 def is_product(path: str, kind: FileKind) -> bool:
     """Whether a file is code that the project ships: no test, example, script, build or tool configuration."""
     folder, _, name = path.rpartition("/")
-    is_around = re.fullmatch(_AROUND_NAME, name) or is_made(path)
+    is_around = re.fullmatch(_AROUND_NAME, name) or is_derived(path)
     return kind is FileKind.CODE and not is_around and (not _is_around(folder) or _is_in_package(path))
 
 
-def is_made(path: str) -> bool:
+def is_derived(path: str) -> bool:
     """Whether nobody works on a file: it is generated, or says how a database's schema came about."""
     return is_generated(path) or is_migration(path) or _SCHEMA_DUMP.fullmatch(path) is not None
 

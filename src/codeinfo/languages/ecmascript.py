@@ -94,35 +94,35 @@ class EcmascriptImports(Resolver):
         self._read_aliases()
         self._memo: dict[tuple[str, str], str | None] = {}
         configs = (path for name in _NUXT_CONFIGS for path in self._tree.by_name.get(name, ()))
-        self._given: dict[str, dict[str, Import]] = {}  # folder → name → the import that a bundler writes
+        self._auto_imports: dict[str, dict[str, Import]] = {}  # folder → name → the import that a bundler writes
         self._by_nuxt = {home: self._offered_by_nuxt(home) for home in (path.rpartition("/")[0] for path in configs)}
         for path in (path for name in _LISTS for path in self._tree.by_name.get(name, ())):
-            self._read_given(path)
+            self._read_auto_imports(path)
 
     def _offered_by_nuxt(self, home: str) -> tuple[str, ...]:
         start = f"{home}/" if home else ""
         paths = [path for path in self._tree.files if path.startswith(start) and _BY_NUXT.match(path, len(start))]
         for path in paths:
             if (name := _name_in_nuxt(path)) and path.endswith(".vue"):
-                self._give(home, name, path, "default")
+                self._add_auto_import(home, name, path, "default")
         return tuple(path.removeprefix(self._prefix) for path in paths if _is_called_by_stem(path))
 
-    def _read_given(self, path: str) -> None:
-        """The list counts in the package around it."""
+    def _read_auto_imports(self, path: str) -> None:
+        """A list of automatic imports, written by Nuxt or a plugin, counts in the package around it."""
         folder = path.rpartition("/")[0]
         homes = (above for above in ancestors(folder) if f"{above}/package.json".lstrip("/") in self._tree.configs)
         home = next(homes, folder)
         for name, module, *members in _GIVEN.findall(self._tree.configs.get(path, "")):
             if target := join_path(folder, module):
-                self._give(home, name, target, "".join(members))
+                self._add_auto_import(home, name, target, "".join(members))
 
-    def _give(self, home: str, name: str, path: str, member: str) -> None:
+    def _add_auto_import(self, home: str, name: str, path: str, member: str) -> None:
         import_ = Import(f"/{path}", 0, (member,), "" if member == name else name)
-        self._given.setdefault(home, {})[name] = import_
+        self._auto_imports.setdefault(home, {})[name] = import_
 
-    def given(self, source: model.FileFacts) -> Mapping[str, Import]:
-        homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._given else ()
-        return next((self._given[home] for home in homes if home in self._given), {})
+    def auto_imports(self, source: model.FileFacts) -> Mapping[str, Import]:
+        homes = ancestors((self._prefix + source.folder).rstrip("/")) if self._auto_imports else ()
+        return next((self._auto_imports[home] for home in homes if home in self._auto_imports), {})
 
     def visible(self, source: model.FileFacts) -> tuple[str, ...]:
         """Nuxt imports what lies in some of its folders by itself."""

@@ -591,7 +591,7 @@ class Resolver:
         """Templates that a file shows without naming them."""
         return ()
 
-    def given(self, source: FileFacts) -> Mapping[str, Import]:
+    def auto_imports(self, source: FileFacts) -> Mapping[str, Import]:
         """What can be used without an import because a tool writes it, by the name it has in the file."""
         return {}
 

@@ -21,7 +21,7 @@ from codeinfo.languages import (
     kind_of,
     language_of,
     sources_of_header,
-    telling_folders,
+    without_package_folders,
 )
 from codeinfo.model import PLAIN_KIND, FileKind, Intent, symbol_kind
 from codeinfo.ports import Extent, StoredSymbol
@@ -183,7 +183,7 @@ class Layout:
             names = self._names_in(folder)
             shared = names & self._names_in(parent)
             if len(shared) >= LEAST_REPEATED:  # of code: every package has a manifest and a README
-                names, shared = (frozenset(filter(_tells_edition, some)) for some in (names, shared))
+                names, shared = (frozenset(filter(_names_edition, some)) for some in (names, shared))
             repeats = len(shared) >= LEAST_REPEATED and len(shared) >= REPEATED_NAMES * len(names)
             self._older_folders[folder] = bool(newer) or repeats or self._is_older(parent)
         return self._older_folders[folder]
@@ -211,9 +211,9 @@ class Layout:
 @lru_cache(maxsize=65_536)
 def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool, bool]:
     """The terms that make its files tests, examples…, whether they help tests or are third-party code."""
-    telling = telling_folders(folder)  # without `com/example/demo`, but a package called tests is one
-    secondary = _secondary_terms(telling) or (("test",) if _TEST_PACKAGE.search(folder) else ())
-    return secondary, _TEST_HELPERS.search(telling) is not None, _VENDORED.search(telling) is not None
+    distinctive = without_package_folders(folder)  # without `com/example/demo`, but a package called tests is one
+    secondary = _secondary_terms(distinctive) or (("test",) if _TEST_PACKAGE.search(folder) else ())
+    return secondary, _TEST_HELPERS.search(distinctive) is not None, _VENDORED.search(distinctive) is not None
 
 
 def _secondary_terms(path: str) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ def _secondary_terms(path: str) -> tuple[str, ...]:
     return (*terms(word), *terms(also)) or ("tool",)
 
 
-def _tells_edition(name: str) -> bool:
+def _names_edition(name: str) -> bool:
     """Whether a file of code that is called the same in two folders may be the same."""
     return _PACKAGE_FILE.match(name) is None and is_product(name, kind_of(name, language_of(name)))
 

@@ -217,7 +217,7 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
     uses = _known_terms([term for term in query.terms if term not in later], view, w)
     keyword = score_keywords(query.terms, uses, _norms_of(view, w))
     is_long = query.shape is Shape.REPORT and _is_spread(view, options)
-    names = _telling_names(query, keyword, later) if is_long else query.names
+    names = _distinctive_names(query, keyword, later) if is_long else query.names
     definitions = view.definitions(names) if names else []
     exact, mentioned = boost.definition_scores(query, definitions, view.paths)
     may_quote = w.exact_text and not any(boost.is_definition_of(query, symbol, view.paths) for symbol in definitions)
@@ -475,7 +475,7 @@ def _with_later_terms(
     return score_keywords(query.terms, uses_of, norms, frequencies)
 
 
-def _telling_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
+def _distinctive_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
     """The names in a report, without words that thousands of files use in definitions: those would take longer to
     read than everything else. In a shorter text they say more: recall@10 of subjects is .985, without them .967."""
 

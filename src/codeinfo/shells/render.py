@@ -292,7 +292,7 @@ def _card(item: Card, out: Output) -> None:
     section("Warnings", item.warnings, out)
     section("What would help", item.what_would_help, out)
     if out.explain:
-        rows = [(f"{p.points:+g} of {p.most:g}" if p.most else "withdrawn", p.name, p.reason) for p in item.reckoning]
+        rows = [(f"{p.points:+g} of {p.most:g}" if p.most else "withdrawn", p.name, p.reason) for p in item.breakdown]
         out.table(rows)
 
 

@@ -480,7 +480,7 @@ def mask_notes(count: int) -> tuple[str, ...]:
     return (f"{quantity(count, 'secret')} masked",) if count else ()
 
 
-def tell_of_masking(notes: str) -> bool:
+def has_masked_secrets(notes: str) -> bool:
     """Whether a file's stored notes say that secrets were masked, so that its stored text is not its content."""
     return re.search(r"^\d+ secrets? masked$", notes, re.MULTILINE) is not None
 
