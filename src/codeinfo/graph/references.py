@@ -455,50 +455,74 @@ def find_references(index: CodeIndex, request: code.RefsRequest, below: str = ""
             raise _unknown_name(index, request.name)
         raise UnknownName(request.name, f"no code here uses the name {request.name}")
     uses = [use for use in found.uses if lies_below(use.file.path, below)]
-    resolved = sum(use.symbol is not None for use in uses)
-    notes = [_unparsed_note(found.left_out)] if found.left_out else []
-    if len(uses) < len(found):
-        notes.append(f"{len(found) - len(uses)} more outside {below}")
-    if not lookup.symbols and lookup.name != request.name.strip():
-        notes.append(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
-    if short := _short_aliases(index, lookup.name, uses):
-        notes.append(f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed")
-    if is_sign := not any(map(str.isalnum, lookup.name)):
-        notes.append("uses of operators are not stored")
-    if found.unattributed:
-        notes.append(f"{found.unattributed} more uses of the name may belong to other definitions")
-    if found.outside:
-        types = ", ".join(type_name for type_name, _ in Counter(found.outside).most_common(_MOST_NAMED))
-        notes.append(f"{quantity(len(found.outside), 'more use')} of the name on values of types from outside: {types}")
-    bases = _find_inherited(index, lookup)
-    for base in bases[:_MOST_NAMED]:
-        if inherited := len(find_uses(index, look_up(index, str(base)))):
-            notes.append(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
-    if is_registered_only := not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
-        notes.append(_REGISTERED)
-    is_distinctive = bool(lookup.symbols) and len(split_identifier(lookup.name)) > 1  # a plain word may be any text
-    if configured := _configurations_naming(index, lookup.name) if is_distinctive else []:
-        notes.append(f"named in configuration: {_first_of(configured)}")
-    read = {*found.left_out, *(use.file.path for use in found.uses), *(symbol.path for symbol in lookup.symbols)}
-    unread = [path for path in _templates_naming(index, lookup) if path not in read] if is_distinctive else []
-    if unread:
-        notes.append(f"its name is in pages or in files without a syntax tree: {_first_of(unread)}")
-    if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
-        notes.append(f"calls of {made[0]} run it")
+    remarks = [
+        *_remark_on_uses(index, request, lookup, found, uses, below),
+        *_remark_on_name(index, lookup, found, uses),
+    ]
+    notes = [remark.text for remark in remarks]
+    is_whole = len(uses) <= request.limit and not any(remark.is_gap for remark in remarks)
     return code.ReferenceReport(
         symbol=request.name,
         usage_count=len(uses),
         usages=usages(index, lookup, uses[: request.limit]),
         confidence=max((use.proof for use in uses), default="resolved"),  # alphabetical = by confidence
-        is_complete=len(uses) <= request.limit
-        and not (found.left_out or unread or short or is_sign or is_registered_only),
+        is_complete=is_whole,
         definitions=_first_definitions(lookup, request.limit, notes),
-        resolved_count=resolved,
+        resolved_count=sum(use.symbol is not None for use in uses),
         compiler_count=sum(use.proof == "compiler" for use in uses),
         unattributed=found.unattributed,
         file_count=len({use.file.file_id for use in uses}),
         notes=tuple(notes),
     )
+
+
+class _Remark(Struct, frozen=True):
+    """A note on the uses of a name; a gap means that there may be uses which are not listed."""
+
+    text: str
+    is_gap: bool = False
+
+
+def _remark_on_uses(
+    index: CodeIndex, request: code.RefsRequest, lookup: Lookup, found: FoundUses, uses: Sequence[Use], below: str
+) -> Iterator[_Remark]:
+    """What was left out of the list, and which uses may belong to something else."""
+    if found.left_out:
+        yield _Remark(_unparsed_note(found.left_out), is_gap=True)
+    if len(uses) < len(found):
+        yield _Remark(f"{len(found) - len(uses)} more outside {below}")
+    if not lookup.symbols and lookup.name != request.name.strip():
+        yield _Remark(f"{request.name} is not defined here: these are all uses of the name {lookup.name}")
+    if short := _short_aliases(index, lookup.name, uses):
+        text = f"imported as {short[0]} in {len(short)} files: uses of a name of one letter are not listed"
+        yield _Remark(text, is_gap=True)
+    if not any(map(str.isalnum, lookup.name)):
+        yield _Remark("uses of operators are not stored", is_gap=True)
+    if found.unattributed:
+        yield _Remark(f"{found.unattributed} more uses of the name may belong to other definitions")
+    if found.outside:
+        types = ", ".join(type_name for type_name, _ in Counter(found.outside).most_common(_MOST_NAMED))
+        more = quantity(len(found.outside), "more use")
+        yield _Remark(f"{more} of the name on values of types from outside: {types}")
+
+
+def _remark_on_name(index: CodeIndex, lookup: Lookup, found: FoundUses, uses: Sequence[Use]) -> Iterator[_Remark]:
+    """Where else the name matters: what it overrides, who may call it without naming it, texts that have it."""
+    bases = _find_inherited(index, lookup)
+    for base in bases[:_MOST_NAMED]:
+        if inherited := len(find_uses(index, look_up(index, str(base)))):
+            yield _Remark(f"{quantity(inherited, 'use')} of {base}, which it overrides, may mean it")
+    if not (found.uses or bases) and _may_be_called_by_framework(index, lookup):
+        yield _Remark(_REGISTERED, is_gap=True)
+    if lookup.symbols and len(split_identifier(lookup.name)) > 1:  # a plain word may be any text
+        if configured := _configurations_naming(index, lookup.name):
+            yield _Remark(f"named in configuration: {_first_of(configured)}")
+        read = {*found.left_out, *(use.file.path for use in found.uses), *(symbol.path for symbol in lookup.symbols)}
+        if unread := [path for path in _templates_naming(index, lookup) if path not in read]:
+            text = f"its name is in pages or in files without a syntax tree: {_first_of(unread)}"
+            yield _Remark(text, is_gap=True)
+    if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
+        yield _Remark(f"calls of {made[0]} run it")
 
 
 def _find_imports_of_file(index: CodeIndex, request: code.RefsRequest, below: str) -> code.ReferenceReport:
@@ -579,45 +603,53 @@ def _find_written(index: CodeIndex, file: FileFacts, lookup: Lookup) -> Iterator
             yield Use(file, Reference(name, line, role, _definition_around(unit, line)), None)
 
 
+class _UseMatcher(Struct, frozen=True):
+    """How files may use what a lookup found: under its name, and under those that exports and accessors give it."""
+
+    lookup: Lookup
+    exported_as: frozenset[str]  # by re-exports of a default export
+    keys: frozenset[str]  # in objects that are exported, and of generated methods
+    constructors: Mapping[SymbolId, SymbolId]  # by their types, which are called instead of them
+    is_accessed: bool  # through methods that are generated for a field
+
+    @property
+    def other_names(self) -> list[str]:
+        return sorted(self.exported_as | self.keys)
+
+    def find_meant(self, reference: Reference, resolution: Resolution) -> SymbolId | None:
+        """The definition that a use means. `new Cart()` calls the constructor Cart.Cart."""
+        meant = next((symbol for symbol in resolution.symbols if symbol in self.lookup.symbols), None)
+        if meant is None and reference.role == "call":
+            types = (symbol for symbol in resolution.symbols if symbol in self.constructors)
+            return next((self.constructors[symbol] for symbol in types), None)
+        return meant
+
+    def is_possible(self, index: CodeIndex, file: FileFacts, reference: Reference, resolution: Resolution) -> bool:
+        """Whether a use that could not be resolved may mean one of the definitions."""
+        if resolution.symbols or not resolution.possible or (reference.name in self.keys and not self.is_accessed):
+            return False
+        return self.is_accessed or _may_mean(index, self.lookup, file, reference)
+
+
 def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> FoundUses:
     """`proven`: what language servers say about the definitions."""
     candidates, passing = _candidates(index, lookup), _passing_default(index, lookup)
-    renaming = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
-    taken = [import_ for file in renaming for import_ in _imports_of(index, index.unit(file.path), passing)]
-    given = {import_.alias for import_ in taken if import_.reexport and import_.names == ("default",)}
-    given -= {"", lookup.name}
-    keys = {name for symbol in lookup.symbols for name in other_names(index, symbol)}
-    keys -= {lookup.name, "default", "exports"}
-    renaming += [file for name in sorted(given | keys) for file in _candidates(index, replace(lookup, name=name))]
-    parsed = [file for file in dict.fromkeys((*candidates, *renaming)) if file.language in GRAMMARS]
+    importing = [index.graph.files[edge.source] for path in sorted(passing) for edge in index.graph.edges_to(path)]
+    matcher = _make_matcher(index, lookup, importing, passing)
+    renaming = [file for name in matcher.other_names for file in _candidates(index, replace(lookup, name=name))]
+    parsed = [file for file in dict.fromkeys((*candidates, *importing, *renaming)) if file.language in GRAMMARS]
     index.read_uses(parsed)
-    resolved = list(proven)
+    resolved, possible, outside = list(proven), list[Use](), list[str]()
     settled = {use.place for use in proven}
-    possible: list[Use] = []
-    outside: list[str] = []
-    owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
-    fields = [symbol for symbol, definition in lookup.symbols.items() if definition.kind == "field"]
-    is_accessed = any(_is_called(index, field) for field in fields)
-    constructed = {owner: symbol for owner, symbol in owners.items() if owner.qualified.split(".")[-1] == lookup.name}
     for file in parsed:
         named = resolved_uses(index, file, lookup.name, passing)
-        for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in sorted(given | keys))):
+        for reference, resolution in chain(named, *(resolved_uses(index, file, name) for name in matcher.other_names)):
             if (file.file_id, reference.line) in settled:
                 continue
-            symbol = next((meant for meant in resolution.symbols if meant in lookup.symbols), None)
-            if symbol is None and reference.role == "call":  # `new Cart()` calls the constructor Cart.Cart
-                symbol = next((constructed[meant] for meant in resolution.symbols if meant in constructed), None)
-            if symbol is not None:
+            if symbol := matcher.find_meant(reference, resolution):
                 resolved.append(Use(file, reference, symbol, resolution.proof))
-            elif reference.name in keys and not is_accessed:
-                continue
-            elif (
-                resolution.possible
-                and not resolution.symbols
-                and (is_accessed or _may_mean(index, lookup, file, reference))
-            ):
-                unit = index.unit(file.path)
-                if lookup.symbols and (written := find_outside_type(index, unit, reference)):
+            elif matcher.is_possible(index, file, reference, resolution):
+                if lookup.symbols and (written := find_outside_type(index, index.unit(file.path), reference)):
                     outside.append(written)
                 else:
                     possible.append(Use(file, reference, None))
@@ -632,6 +664,26 @@ def _find_uses(index: CodeIndex, lookup: Lookup, proven: Sequence[Use]) -> Found
         left_out=tuple(file.path for file in candidates if _cannot_be_read(index, file, lookup)),
         unattributed_calls=sum(use.reference.role == "call" for use in possible) if lookup.others else 0,
         outside=tuple(outside),
+    )
+
+
+def _make_matcher(
+    index: CodeIndex, lookup: Lookup, importing: Sequence[FileFacts], passing: Collection[str]
+) -> _UseMatcher:
+    """`importing`: the files that import one of `passing`, whose default export has the name."""
+    taken = [import_ for file in importing for import_ in _imports_of(index, index.unit(file.path), passing)]
+    reexports = [import_ for import_ in taken if import_.reexport and import_.names == ("default",)]
+    keys = {name for symbol in lookup.symbols for name in other_names(index, symbol)}
+    owners = {whole_type(index, symbol.owner): symbol for symbol in lookup.symbols}
+    fields = [symbol for symbol, definition in lookup.symbols.items() if definition.kind == "field"]
+    return _UseMatcher(
+        lookup,
+        exported_as=frozenset(import_.alias for import_ in reexports) - {"", lookup.name},
+        keys=frozenset(keys) - {lookup.name, "default", "exports"},
+        constructors={
+            owner: symbol for owner, symbol in owners.items() if owner.qualified.split(".")[-1] == lookup.name
+        },
+        is_accessed=any(_is_called(index, field) for field in fields),
     )
 
 
