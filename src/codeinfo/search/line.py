@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 
 import numpy as np
@@ -178,7 +178,8 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
     features = features_of(query, gathered, view, ranked)
     is_understood = _understood(query, gathered, embedder)
     is_relevant = is_about(features, query, understood=is_understood) or _is_named(ranked, gathered)
-    hits, dropped = choose(query, evidence, view, ranked if is_relevant else (), options, weights)
+    chooser = Chooser(query, evidence, view, options, weights)
+    hits, dropped = choose(chooser, ranked if is_relevant else ())
     quality = assess(features, query) if is_relevant else nothing_found(features, query)
     if not hits and (dropped or (options.allowed is not None and not options.allowed.any())):
         quality = filtered_out(dropped)
@@ -629,16 +630,28 @@ LEAST_SHARE = 300
 SMALLEST_EXCERPT = 40  # characters: a shorter one says nothing
 
 
-def choose(
-    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, w: Weights
-) -> tuple[list[Hit], list[Dropped]]:
+class Chooser(Struct, frozen=True, dict=True):
+    """What a search knows when the chunks of its files are chosen."""
+
+    query: Query
+    evidence: Evidence
+    view: Snapshot
+    options: SearchOptions
+    weights: Weights
+
+    @cached_property
+    def finder(self) -> Finder:
+        idf = self.evidence.keyword.idf
+        return Finder({term: weight * idf[term] for term, weight in self.query.terms.items() if term in idf})
+
+
+def choose(chooser: Chooser, ranked: Sequence[Ranked]) -> tuple[list[Hit], list[Dropped]]:
     """The best chunk of each file, its second as `more`; continues down the list until there are enough."""
+    view, options = chooser.view, chooser.options
     hits: list[Hit] = []
     dropped: list[Dropped] = []
-    idf = evidence.keyword.idf
-    finder = Finder({term: weight * idf[term] for term, weight in query.terms.items() if term in idf})
     highest = (ranked[0].score if ranked else 0.0) or 1.0
-    for item, best in _candidates(query, evidence, view, ranked, options, finder):
+    for item, best in _candidates(chooser, ranked):
         root = options.root_of(item.file)
         if len(hits) == options.limit:
             if not options.explain or len(dropped) >= EXPLAINED_DROPS:
@@ -654,8 +667,8 @@ def choose(
         if budget < SMALLEST_EXCERPT:
             dropped.append(_drop(root, best[0][0], "max_tokens", "the token budget is used up"))
             break
-        hit = _hit(query, view, item, finder, item.score / highest, shown, budget, root, kinds)
-        hits.append(_explain(hit, item, query, evidence, view, options, w) if options.explain else hit)
+        hit = _hit(chooser, item, item.score / highest, shown, budget)
+        hits.append(_explain(chooser, hit, item) if options.explain else hit)
     return hits, dropped
 
 
@@ -670,10 +683,9 @@ def _has_kind(view: Snapshot, file: int, chunk: ChunkRow, kinds: frozenset[str])
 ScoredChunk = tuple[ChunkRow, float | None]  # with its cosine
 
 
-def _candidates(
-    query: Query, evidence: Evidence, view: Snapshot, ranked: Sequence[Ranked], options: SearchOptions, finder: Finder
-) -> Iterator[tuple[Ranked, list[ScoredChunk]]]:
+def _candidates(chooser: Chooser, ranked: Sequence[Ranked]) -> Iterator[tuple[Ranked, list[ScoredChunk]]]:
     """Files in order with their best chunks, read a page at a time: a plain search needs one."""
+    query, evidence, view, options = chooser.query, chooser.evidence, chooser.view, chooser.options
     per_file = options.per_file or (REPORT_RESULTS if query.shape is Shape.REPORT else 1)
     most = None if options.symbol_kinds else max(ROWS_PER_FILE, per_file)
     page = max(options.limit, 1)
@@ -693,7 +705,7 @@ def _candidates(
         chosen = [(item, list(islice(scored_chunks, len(chunks)))) for item, chunks in zip(items, rows, strict=True)]
         for (item, chunks), scored in zip(chosen, rows, strict=True):
             if query.shape is Shape.QUESTION and not query.about_types:
-                _put_answers_first(chunks, scored, view, item.file, finder)
+                _put_answers_first(chunks, scored, view, item.file, chooser.finder)
             elif query.shape is Shape.REPORT:
                 _put_functions_first(chunks, scored)
             if past_tests:
@@ -779,26 +791,18 @@ def _budget(options: SearchOptions, hits: Sequence[Hit]) -> int:
     return min(room, remaining, max(int(remaining * SHARE_OF_REST), LEAST_SHARE))
 
 
-def _hit(
-    query: Query,
-    view: Snapshot,
-    item: Ranked,
-    finder: Finder,
-    score: float,
-    best: list[tuple[ChunkRow, float | None]],
-    budget: int,
-    root: str,
-    kinds: frozenset[str],
-) -> Hit:
+def _hit(chooser: Chooser, item: Ranked, score: float, best: Sequence[ScoredChunk], budget: int) -> Hit:
+    """The first of a file's best chunks as a result that shows `budget` characters of it."""
+    query, view, kinds, finder = chooser.query, chooser.view, chooser.options.symbol_kinds, chooser.finder
     chunk, cosine = best[0]
     is_prose = chunk.file_kind == FileKind.DOCS
-    telling = Finder({}) if is_prose and query.is_set_up_by(chunk.path) else finder  # its head
+    shows_head = is_prose and query.is_set_up_by(chunk.path)
     is_code = chunk.file_kind in (FileKind.CODE, FileKind.TEST)
     extents = view.extents(item.file, chunk.start_line, chunk.end_line) if is_code else []
     heads = (extent.start_line - chunk.start_line for extent in extents if query.asks_for(extent.qualified))
     head = next((line for line in heads if line > 0), None)
     at = line_asked_for(query, chunk.path, chunk.start_line, chunk.text)
-    shown = focus(chunk.text, telling, budget, prose=is_prose, at=at, head=head)
+    shown = focus(chunk.text, Finder({}) if shows_head else finder, budget, prose=is_prose, at=at, head=head)
     symbol, kind = chunk.symbol, chunk.kind
     if is_code:
         matching = [extent for extent in extents if extent.kind in kinds and extent.start_line >= chunk.start_line]
@@ -808,7 +812,7 @@ def _hit(
             symbol, kind = answering.qualified, answering.kind
         symbol = "" if kind == "package" else _without_namespace(symbol, extents)
     return Hit(
-        root=root,
+        root=chooser.options.root_of(item.file),
         path=chunk.path,
         start_line=chunk.start_line,
         end_line=chunk.end_line,
@@ -843,19 +847,20 @@ def _drop(root: str, chunk: ChunkRow, rule: str, detail: str) -> Dropped:
 EXPLAINED_DROPS = 20  # dropped candidates named in an explanation
 
 
-def _explain(
-    hit: Hit, item: Ranked, query: Query, evidence: Evidence, view: Snapshot, options: SearchOptions, w: Weights
-) -> Hit:
+def _explain(chooser: Chooser, hit: Hit, item: Ranked) -> Hit:
+    """The result with the signals of its file, what each added to the score, and the file's ranks."""
+    query, evidence, view, weights = chooser.query, chooser.evidence, chooser.view, chooser.weights
     values = {name: float(signal[item.file]) for name, signal in evidence.files.items()}
     if item.meaning is not None and "meaning" in values:
         values["meaning"] = item.meaning
     added = [
-        Signal(name, round(value, 4), round(value * getattr(w, name), 4)) for name, value in values.items() if value
+        Signal(name, round(value, 4), round(value * getattr(weights, name), 4))
+        for name, value in values.items()
+        if value
     ]
-    factors_by_name = boost.multipliers(
-        query, layout_of(view, options.roots).facts(item.file), view.kinds[item.file], w
-    )
-    if (declares := declaration_factor(item.file, query, view, w)) != 1:
+    facts = layout_of(view, chooser.options.roots).facts(item.file)
+    factors_by_name = boost.multipliers(query, facts, view.kinds[item.file], weights)
+    if (declares := declaration_factor(item.file, query, view, weights)) != 1:
         factors_by_name["declarations"] = declares
     factors = [Signal(name, round(value, 4), round(value, 4), factor=True) for name, value in factors_by_name.items()]
     return replace(hit, signals=(*added, *factors), ranks=_ranks(item.file, evidence))
