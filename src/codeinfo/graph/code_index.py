@@ -103,18 +103,11 @@ class ImportResolver:
             imports = [replace(import_, timing=timing.get(import_.line, "")) for import_ in imports]
         if rules.paths:
             imports = [*imports, *self._imports_by_path(source, imports, packed)]
-        lines = {import_.line for import_ in imports}
-        used: Mapping[str, int] = {}  # the names that decide which files are needed, each with its first line
-        if rules.whole_names:
-            used = dotted_names(unpack(packed)[0], lines)
-        elif rules.by_use or self.of(source).visible(source) or self.of(source).auto_imports(source):
-            used = UsedNames(packed, lines, owned=rules.owned)
         # What the file defines itself, or an import binds to something certain.
         certain = (import_ for import_ in imports if import_.alias or import_.names or rules.binds_last)
         bound = (name for import_ in certain for name in last_name(import_))
         settled = frozenset((*source.exports, *source.hidden, *bound))
-        exported = self.tree.exported if source.rules.names.extensions else frozenset()
-        open_names = _OpenNames(rules, used, settled, exported)
+        open_names = self._open_names(source, imports, settled, packed)
         edges: dict[str, Edge] = {}
         unlinked: dict[tuple[str, int], UnlinkedImport] = {}
         for import_ in imports:
@@ -133,15 +126,10 @@ class ImportResolver:
             if rules.whole_names
             else [*self._auto_import_edges(source, open_names), *self._implicit_edges(source, open_names)]
         )
-        for edge in self._full_name_edges(source, imports, settled, packed) if rules.full_names else ():
-            _merge_edge(edges, edge)
+        full_names = self._full_name_edges(source, imports, settled, packed) if rules.full_names else ()
         shown = (Edge(source.path, path, 1, implicit=True, timing="lazy") for path in self.of(source).shows(source))
-        for edge in chain(self._fixture_edges(source, packed), shown):
+        for edge in chain(full_names, self._fixture_edges(source, packed), shown, self._quoted_edges(source, packed)):
             _merge_edge(edges, edge)
-        syntax = source.rules.syntax
-        for name, line in quoted_names(unpack(packed)[0]) if syntax and syntax.names_in_strings else ():
-            for target in self.of(source).quoted(source, name):
-                _merge_edge(edges, Edge(source.path, target.path, line, target.names, timing="lazy"))
         taken = {name for edge in edges.values() for name in edge.names} if source.rules.names.imports_open else set()
         for edge in implicit:
             # What is in no namespace is far away from one: an opened one that has the name comes first.
@@ -150,6 +138,26 @@ class ImportResolver:
                 edges.setdefault(edge.target, edge)
         edges.pop(source.path, None)
         return Links(tuple(edges.values()), tuple(unlinked.values()))
+
+    def _open_names(
+        self, source: FileFacts, imports: Sequence[Import], settled: frozenset[str], packed: bytes
+    ) -> _OpenNames:
+        """The names that decide which files are needed, besides those that are `settled`."""
+        rules, lines = source.rules.imports, {import_.line for import_ in imports}
+        used: Mapping[str, int] = {}  # each with its first line
+        if rules.whole_names:
+            used = dotted_names(unpack(packed)[0], lines)
+        elif rules.by_use or self.of(source).visible(source) or self.of(source).auto_imports(source):
+            used = UsedNames(packed, lines, owned=rules.owned)
+        exported = self.tree.exported if source.rules.names.extensions else frozenset()
+        return _OpenNames(rules, used, settled, exported)
+
+    def _quoted_edges(self, source: FileFacts, packed: bytes) -> Iterator[Edge]:
+        """Files that strings name: `"Shop::Cart"`."""
+        syntax = source.rules.syntax
+        for name, line in quoted_names(unpack(packed)[0]) if syntax and syntax.names_in_strings else ():
+            for target in self.of(source).quoted(source, name):
+                yield Edge(source.path, target.path, line, target.names, timing="lazy")
 
     def _edges(self, source: FileFacts, import_: Import, outcome: Outcome, names: _OpenNames) -> list[Edge]:
         elided = source.rules.imports.types_elided and import_.timing in ("", "dropped") and not import_.reexport
