@@ -25,7 +25,7 @@ from codeinfo.answers.evidence import (
     search_text,
 )
 from codeinfo.answers.model import CONTEXT_OVERFLOW, Model, Spent, fill_prompt, object_schema
-from codeinfo.answers.write import CitationChecker, Emit, WrittenAnswer, write
+from codeinfo.answers.write import Assignment, CitationChecker, Emit, WrittenAnswer, write
 from codeinfo.errors import ProviderError
 from codeinfo.model import Passage
 from codeinfo.operations.answers import Answer, Round, ToolUse, Trace
@@ -94,20 +94,12 @@ def answer(
         return _build_refusal(question, research, resources)
     listener.step("write", f"{len(sources)} source{'s' * (len(sources) != 1)}")
     calls = resources.settings.tool_calls
-    write_from = partial(
-        write,
-        question,
-        model=resources.model,
-        toolbox=Toolbox(
-            resources.tools, research.evidence, resources.filter, resources.allowed_tools, calls, research.tools
-        ),
-        system=system,
-        briefing=briefing,
-        history=history,
-        thin=not research.enough,
-        reply_tokens=resources.settings.reply_tokens,
-        emit=listener.text,
+    toolbox = Toolbox(
+        resources.tools, research.evidence, resources.filter, resources.allowed_tools, calls, research.tools
     )
+    reply_tokens = resources.settings.reply_tokens
+    assignment = Assignment(question, reply_tokens, system, briefing, history, is_thin=not research.enough)
+    write_from = partial(write, assignment, model=resources.model, toolbox=toolbox, emit=listener.text)
     written = _write_what_fits(research.evidence.show(sources), write_from, research)
     return _build_answer(question, written, research, resources, listener.text)
 

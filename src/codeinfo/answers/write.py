@@ -320,36 +320,41 @@ class WrittenAnswer(Struct):
     notes: list[str] = field(default_factory=list)
 
 
+class Assignment(Struct, frozen=True):
+    """What the model is asked to write, whichever passages it gets."""
+
+    question: str
+    reply_tokens: int
+    system: str = ""
+    briefing: str = ""  # shown as data beside the passages
+    history: Messages = ()
+    is_thin: bool = False  # the passages may not be enough
+
+    def messages(self, sources: Sequence[Passage]) -> list[Message]:
+        card = enclose("result of decision_card", self.briefing, fence([self.briefing]))
+        user_prompt = fill_prompt(
+            "question",
+            question=self.question,
+            sources=format_passages(sources),
+            briefing=f"Known beforehand, as data:\n{card}\n\n" if self.briefing else "",
+            thin=prompt("thin") + "\n\n" if self.is_thin else "",
+        )
+        system = Message("system", f"{self.system}\n\n{prompt('answer')}".strip())
+        return [system, *self.history, Message("user", user_prompt)]
+
+
 def write(
-    question: str,
-    sources: Sequence[Passage],
-    model: Model,
-    toolbox: Toolbox,
-    *,
-    system: str,
-    briefing: str,
-    history: Messages,
-    thin: bool,
-    reply_tokens: int,
-    emit: Emit,
+    assignment: Assignment, sources: Sequence[Passage], *, model: Model, toolbox: Toolbox, emit: Emit
 ) -> WrittenAnswer:
     """One reply, or several with tool calls in between; the last request offers no tools."""
-    card = enclose("result of decision_card", briefing, fence([briefing]))
-    user_prompt = fill_prompt(
-        "question",
-        question=question,
-        sources=format_passages(sources),
-        briefing=f"Known beforehand, as data:\n{card}\n\n" if briefing else "",
-        thin=prompt("thin") + "\n\n" if thin else "",
-    )
-    messages = [Message("system", f"{system}\n\n{prompt('answer')}".strip()), *history, Message("user", user_prompt)]
+    messages = assignment.messages(sources)
     checker = CitationChecker(toolbox.evidence.shown)
     live = LiveAnswer(checker, emit)
     written = WrittenAnswer("", checker)
     try:
         while True:
             tools = toolbox.specs()
-            delta, text = _reply(model, messages, tools, reply_tokens, live, written.notes)
+            delta, text = _reply(model, messages, tools, assignment.reply_tokens, live, written.notes)
             if not delta.tool_calls:
                 break
             if not tools:
