@@ -119,14 +119,14 @@ def test_the_token_is_kept_where_nobody_else_can_read_it(tmp_path: Path) -> None
 
 def test_other_addresses_need_a_token_for_everything(project: Path) -> None:
     from codeinfo.config import Config
-    from codeinfo.shells.http import serve
+    from codeinfo.shells.http import ServeOptions, serve
 
     with pytest.raises(UsageError, match="reached from other machines"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="", open_page=False)
+        serve(Config.load({}, project), ServeOptions("0.0.0.0", 0))
     with pytest.raises(UsageError, match="means every address"):
-        serve(Config.load({}, project), host="0.0.0.0", port=0, allow=(), token_file="x", open_page=False)
+        serve(Config.load({}, project), ServeOptions("0.0.0.0", 0, token_file="x"))
     with pytest.raises(UsageError, match="nowhere is not a folder"):
-        serve(Config.load({}, project), host="127.0.0.1", port=0, allow=("nowhere",), token_file="", open_page=False)
+        serve(Config.load({}, project), ServeOptions("127.0.0.1", 0, allow=("nowhere",)))
     with client(project, private=True, entered=False) as web:
         refused = web.get("/", headers={"accept": "text/html"})
         assert refused.status_code == 401

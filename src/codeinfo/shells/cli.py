@@ -672,12 +672,12 @@ def mcp(project: str, tools: str, log_level: str, settings: tuple[str, ...]) -> 
 )
 @click.option("--listener", type=int, default=-1, hidden=True)
 @_override
-def serve(settings: tuple[str, ...], **how: Any) -> None:
+def serve(settings: tuple[str, ...], **options: Any) -> None:
     """Serve the pages, the JSON API and the MCP server on this machine, until interrupted."""
     with requires("web"):
         from codeinfo.shells import http
 
-    if code := http.serve(Config.load(parse_settings(settings)), **how):
+    if code := http.serve(Config.load(parse_settings(settings)), http.ServeOptions(**options)):
         raise SystemExit(code)
 
 

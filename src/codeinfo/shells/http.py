@@ -23,6 +23,7 @@ from typing import Any, cast
 
 import h11
 import uvicorn
+from msgspec import Struct
 from msgspec.structs import replace
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -392,30 +393,35 @@ def _close(state: State) -> None:
 # --- the program ---------------------------------------------------------------------------------------------------
 
 
-def serve(
-    config: Config,
-    *,
-    host: str,
-    port: int,
-    allow: tuple[str, ...],
-    token_file: str,
-    open_page: bool,
-    workers: int = 1,
-    listener: int = -1,
-) -> int:
-    """Serve until interrupted; returns the exit code. With a token file every request needs its token, and other
-    addresses can be served. With several `workers`, each is this program again and inherits the socket `listener`;
-    -1 means none."""
-    is_child = listener >= 0
-    workers = 1 if is_child else workers
+class ServeOptions(Struct, frozen=True):
+    """The options of `codeinfo serve`. With a token file every request needs its token, and other addresses can be
+    served. With several `workers`, each is this program again and inherits the socket `listener`; -1 means none."""
+
+    host: str
+    port: int
+    allow: tuple[str, ...] = ()
+    token_file: str = ""
+    open_page: bool = False
+    workers: int = 1
+    listener: int = -1
+
+    @property
+    def is_child(self) -> bool:
+        return self.listener >= 0
+
+
+def serve(config: Config, options: ServeOptions) -> int:
+    """Serve until interrupted; returns the exit code."""
+    host, token_file, is_child = options.host, options.token_file, options.is_child
+    workers = 1 if is_child else options.workers
     public, public_hosts = auth.public_origin(config.web.public_url)
     of_team = bool(config.store.url)  # every request then needs its user's token
     _refuse_unsafe(host, token_file, workers, of_team=of_team, public=public)
-    allowed = tuple(map(_existing_folder, allow))
+    allowed = tuple(map(_existing_folder, options.allow))
     dispatch.check_threads()
     make_token = secrets.token_urlsafe if of_team else partial(auth.own_token, config.paths.data_dir)
     token = auth.read_token_file(Path(token_file)) if token_file else make_token()
-    opened = socket.socket(fileno=listener) if is_child else _listener(host, port)
+    opened = socket.socket(fileno=options.listener) if is_child else _listener(host, options.port)
     port = opened.getsockname()[1]
     address = f"http://{host if ':' not in host else f'[{host}]'}:{port}"
     link = f"{public or address}/?{auth.CODE_PARAMETER}="
@@ -434,7 +440,7 @@ def serve(
         print(f"  pages, with a token of the team: {public or address}/auth/sign-in", flush=True)
     else:
         print(f"  pages, in your browser, once: {link}{sessions.code}", flush=True)
-        if open_page:
+        if options.open_page:
             import webbrowser
 
             webbrowser.open(auth.write_link_file(config.paths.data_dir, f"{link}{sessions.code}").as_uri())
