@@ -20,7 +20,7 @@ from codeinfo.engine.language_servers import LanguageServers
 from codeinfo.errors import NotFound
 from codeinfo.graph import references as refs
 from codeinfo.graph.code_index import CodeIndex, refresh_graph
-from codeinfo.graph.model import SymbolId, dumps, loads, part_of
+from codeinfo.graph.model import SymbolId, Unit, dumps, loads, part_of
 from codeinfo.graph.reach import cycle_report, impact_report, module_imports, unused_exports
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.scopes import find_overridden
@@ -120,13 +120,8 @@ class CodeOperations:
         targets = []
         with self.open(project, store) as index:
             for hit in hits:
-                named: dict[str, bool] = {}  # functions that the task names, and whether it names their owners, too
-                if names and hit.path in index.graph.files:
-                    unit = index.unit(hit.path)
-                    for function in (definition for definition in unit.definitions if definition.is_function):
-                        has_owner = function.owner.rpartition(".")[2] in names
-                        if function.name.rstrip("?!") in (words if has_owner else names):
-                            named[unit.without_namespace(function.qualified)] = has_owner
+                is_code = bool(names) and hit.path in index.graph.files
+                named = _find_named_functions(index.unit(hit.path), words, names) if is_code else {}
                 if named and hit.symbol not in named:
                     symbol = max(named, key=named.__getitem__)
                     advice = _find_deprecation(index, SymbolId(hit.path, symbol))
@@ -268,6 +263,16 @@ class CodeOperations:
         most = max((hotspot.score for hotspot in shipped), default=0.0) or 1.0
         scaled = tuple(replace(hotspot, score=round(hotspot.score / most, 4)) for hotspot in shipped)
         return replace(report, hotspots=scaled, area_files=files, notes=(*report.notes, *history.notes))
+
+
+def _find_named_functions(unit: Unit, words: frozenset[str], names: frozenset[str]) -> dict[str, bool]:
+    """The functions of a file that a task names, and whether it names their owners, too."""
+    named: dict[str, bool] = {}
+    for function in (definition for definition in unit.definitions if definition.is_function):
+        has_owner = function.owner.rpartition(".")[2] in names
+        if function.name.rstrip("?!") in (words if has_owner else names):
+            named[unit.without_namespace(function.qualified)] = has_owner
+    return named
 
 
 def _generated_files(store: SqliteStore) -> list[str]:

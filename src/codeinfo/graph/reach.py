@@ -224,27 +224,33 @@ def impact(index: CodeIndex, changed: str, hops: int) -> list[code.Affected]:
         border |= {**_declaring_headers(index, origins), **sent}
         while border:
             beyond: Border = {}
-            for path, names in border.items():
-                for edge in (*index.graph.edges_to(path), *_edges_to_added(index, path)):
-                    if edge.source in seen or (path in sent and _extends(index, edge.source, path)):
-                        continue
-                    taken = _taken_names(index, edge, names, is_origin=origins.get(path) is _ALL)
-                    if taken is None:
-                        continue
-                    given = _reexport_names(index, edge, taken)
-                    if given - passed.get(edge.source, frozenset()):
-                        beyond[edge.source] = passed[edge.source] = given | passed.get(edge.source, frozenset())
-                    if not given or _uses_itself(index, edge, taken):
-                        is_test = edge.source in index.graph.tests
-                        timing = "" if edge.timing == "dropped" else edge.timing  # its values come by another way
-                        users.setdefault(edge.source, code.Affected(edge.source, edge.line, path, hop, is_test, timing))
-                        used[edge.source] = taken | used.get(edge.source, frozenset())
+            for edge in _edges_to_border(index, border):
+                path, user = edge.target, edge.source
+                if user in seen or (path in sent and _extends(index, user, path)):
+                    continue
+                taken = _taken_names(index, edge, border[path], is_origin=origins.get(path) is _ALL)
+                if taken is None:
+                    continue
+                given = _reexport_names(index, edge, taken)
+                if given - passed.get(user, frozenset()):
+                    beyond[user] = passed[user] = given | passed.get(user, frozenset())
+                if not given or _uses_itself(index, edge, taken):
+                    timing = "" if edge.timing == "dropped" else edge.timing  # its values come by another way
+                    affected = code.Affected(user, edge.line, path, hop, user in index.graph.tests, timing)
+                    users.setdefault(user, affected)
+                    used[user] = taken | used.get(user, frozenset())
             border = beyond
         seen.update(users)
         origins = {path: _reached_names(index, path, names) for path, names in used.items()} if hop < hops else {}
         weight = index.graph.centrality
         reached += sorted(users.values(), key=lambda file: (-weight.get(file.path, 0.0), file.path))
     return reached
+
+
+def _edges_to_border(index: CodeIndex, border: Border) -> Iterator[Edge]:
+    for path in border:
+        yield from index.graph.edges_to(path)
+        yield from _edges_to_added(index, path)
 
 
 def _edges_to_added(index: CodeIndex, path: str) -> Sequence[Edge]:

@@ -727,10 +727,10 @@ def _find_called_values(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:
         files = [file for file in _files_naming(index, type_name) if file.language == facts.language]
         index.read_uses(files)
         for unit in (index.unit(file.path) for file in files):
-            for name in sorted(index.bindings(unit).names_holding(type_name)):
-                for use in references_to(index.uses(unit.path), name):
-                    if use.role == "call" and _runs(index, unit, use, symbol, type_name):
-                        yield Use(unit.facts, use, symbol, "resolved")
+            values, uses = sorted(index.bindings(unit).names_holding(type_name)), index.uses(unit.path)
+            calls = (use for value in values for use in references_to(uses, value) if use.role == "call")
+            running = (call for call in calls if _runs(index, unit, call, symbol, type_name))
+            yield from (Use(unit.facts, call, symbol, "resolved") for call in running)
 
 
 def _find_by_convention(index: CodeIndex, lookup: Lookup) -> Iterator[Use]:

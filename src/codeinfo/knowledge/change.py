@@ -491,19 +491,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     has_tests = any(revision.is_test and revision.code.added for revision in revisions) or any(
         not inline[path].isdisjoint(lines) for path, lines in touched.items()
     )
-    called = {
-        use.name
-        for revision in revisions
-        for use in revision.after.references
-        if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
-    }
-    calls = group_by_key(
-        (use.within.rpartition(".")[2], use.name)
-        for revision in products
-        for use in revision.after.references
-        if use.role == "call"
-    )
-    called = set(reachable(called, lambda name: calls.get(name, ())))  # what a test calls may call it
+    called = _find_called_in_tests(revisions, inline)
     moved = {name for revision in revisions for name in revision.before.names - revision.after.names}
 
     def has_test(revision: Revision, function: Definition) -> bool:
@@ -536,6 +524,25 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
         what = ("was changed, and no test was", "were changed, and no test was")
         findings.append(_list_functions(changed[0][1], [name for _, _, name in changed], what))
     return findings
+
+
+def _find_called_in_tests(revisions: Sequence[Revision], inline: Mapping[str, Collection[str]]) -> set[str]:
+    """The names that new lines of tests use, and those that functions of these names call. `inline`: the tests in each
+    file beside the code."""
+    used = {
+        use.name
+        for revision in revisions
+        for use in revision.after.references
+        if use.line in revision.code.added and (revision.is_test or use.within in inline[revision.path])
+    }
+    calls = group_by_key(
+        (use.within.rpartition(".")[2], use.name)
+        for revision in revisions
+        if revision.is_product
+        for use in revision.after.references
+        if use.role == "call"
+    )
+    return set(reachable(used, lambda name: calls.get(name, ())))
 
 
 def find_inline_tests(revision: Revision) -> set[str]:
