@@ -200,12 +200,11 @@ class Lookup(ABC):
             return None
         for index in self._indexes():
             heads = self._read_heads(index)
-            if asks_overview or (subject and subject["name"].lower() in _project_names(index, heads)):
-                for path, head in heads.items():
-                    if not kind_of_manifest(path) or describes(head):
-                        with suppress(NotFound):  # it is not in the folder that is asked about
-                            return self.read_file(f"{index.root}/{path}", 1, HEAD_LINES)
-                        break
+            is_asked = asks_overview or (subject and subject["name"].lower() in _project_names(index, heads))
+            describing = (path for path, head in heads.items() if not kind_of_manifest(path) or describes(head))
+            if is_asked and (path := next(describing, "")):
+                with suppress(NotFound):  # it is not in the folder that is asked about
+                    return self.read_file(f"{index.root}/{path}", 1, HEAD_LINES)
         return None
 
     def _read_heads(self, index: IndexManager) -> dict[str, str]:

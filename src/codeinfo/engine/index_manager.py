@@ -526,33 +526,37 @@ class _Refresh(Struct, frozen=True):
 
     def _pull(self) -> None:
         """Bring the copy up to date with the team, waiting for another process that is doing so."""
+        until = time.monotonic() + (PATIENCE_S if self.index.live_store() else FIRST_PATIENCE_S)
+        while not self._is_pulled(until):
+            self._wait()
+            time.sleep(_LOOK_AGAIN_S)
+
+    def _is_pulled(self, until: float) -> bool:
+        """Pull the copy, unless it is up to date. False if another process holds it; from `until` on, that is Busy."""
         from codeinfo.team.store import TeamStore
 
         index = self.index
-        until = time.monotonic() + (PATIENCE_S if index.live_store() else FIRST_PATIENCE_S)
-        while True:
-            with index.pulling:
-                live = index.live_store()
-                usable = live if isinstance(live, TeamStore) and live.recipe == index.recipe() else None
-                if usable is not None and index.is_settled(usable):
-                    confirmed = None if self.expected else index.confirmed_copy()
-                    if confirmed is usable or not usable.is_behind(patient=self.expected):
-                        return
-                try:
-                    with index.folder.lock(until - time.monotonic(), self._wait) as died:
-                        copy, _ = index.target(full=False)
-                        assert isinstance(copy, TeamStore)
-                        if died:
-                            copy.verify()
-                        copy.pull()
-                        if is_complete(copy):  # also if the process that pulled it died before adopting it
-                            index.adopt(copy)
-                        return
-                except Busy:
-                    if time.monotonic() >= until:
-                        raise
-            self._wait()
-            time.sleep(_LOOK_AGAIN_S)
+        with index.pulling:
+            live = index.live_store()
+            usable = live if isinstance(live, TeamStore) and live.recipe == index.recipe() else None
+            if usable is not None and index.is_settled(usable):
+                confirmed = None if self.expected else index.confirmed_copy()
+                if confirmed is usable or not usable.is_behind(patient=self.expected):
+                    return True
+            try:
+                with index.folder.lock(until - time.monotonic(), self._wait) as died:
+                    copy, _ = index.target(full=False)
+                    assert isinstance(copy, TeamStore)
+                    if died:
+                        copy.verify()
+                    copy.pull()
+                    if is_complete(copy):  # also if the process that pulled it died before adopting it
+                        index.adopt(copy)
+            except Busy:
+                if time.monotonic() >= until:
+                    raise
+                return False
+            return True
 
     def _build(self, files: Files, walked: Walk, store: SqliteStore, changes: Changes, pool: ParsePool) -> Outcome:
         index = self.index

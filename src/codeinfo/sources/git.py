@@ -360,21 +360,29 @@ def _exchange(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) ->
                 raise GitFailed(f"git did not answer within {timeout:g} s")
             for stream, _ in ready:
                 if stream.fileobj is process.stdin:
-                    with suppress(BrokenPipeError):
-                        unsent = unsent[os.write(stream.fd, unsent[: select.PIPE_BUF]) :]
-                        if unsent:
-                            continue
-                elif piece := os.read(stream.fd, 1 << 16):
+                    unsent = _send(stream.fd, unsent)
+                    is_done = not unsent
+                else:
+                    piece = os.read(stream.fd, 1 << 16)
                     received[stream.fd] += piece
                     room -= len(piece)
-                    if room < 0:
-                        raise GitFailed(f"git answered with more than {MOST_OUTPUT_BYTES:,} bytes")
-                    continue
-                streams.unregister(stream.fileobj)
-                if stream.fileobj is process.stdin:
+                    is_done = not piece
+                if room < 0:
+                    raise GitFailed(f"git answered with more than {MOST_OUTPUT_BYTES:,} bytes")
+                if is_done:
+                    streams.unregister(stream.fileobj)
+                if is_done and stream.fileobj is process.stdin:
                     process.stdin.close()
     output, errors = received.values()
     return bytes(output), bytes(errors)
+
+
+def _send(descriptor: int, text: memoryview) -> memoryview:
+    """What is left of a text after as much was sent as fits; nothing if the process reads no more."""
+    try:
+        return text[os.write(descriptor, text[: select.PIPE_BUF]) :]
+    except BrokenPipeError:
+        return text[:0]
 
 
 # --- logs ----------------------------------------------------------------------------------------------------------

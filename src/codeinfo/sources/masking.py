@@ -15,6 +15,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -449,12 +450,12 @@ def find_in_kubernetes(data: bytes) -> Iterator[Span]:
         start = data.rfind(_DOCUMENT_BORDER, at, kind.start())
         end = data.find(_DOCUMENT_BORDER, kind.end())
         end = len(data) if end < 0 else end + 1
-        for pattern in (_YAML_DATA, _JSON_DATA):
-            for block in pattern.finditer(data, max(start, at), end):
-                is_secret = _is_base64 if block["name"] == b"data" else looks_random
-                for value in _VALUE.finditer(data, *block.span("body")):
-                    if is_secret(value["value"]):
-                        yield *value.span("value"), "kubernetes-secret"
+        for block in chain.from_iterable(
+            pattern.finditer(data, max(start, at), end) for pattern in (_YAML_DATA, _JSON_DATA)
+        ):
+            is_secret = _is_base64 if block["name"] == b"data" else looks_random
+            values = _VALUE.finditer(data, *block.span("body"))
+            yield from ((*value.span("value"), "kubernetes-secret") for value in values if is_secret(value["value"]))
         at = end
 
 
