@@ -261,7 +261,7 @@ def find_in_protocol(index: CodeIndex, symbol: SymbolId) -> list[SymbolId]:
 
 
 def _find_functions(index: CodeIndex, unit: Unit, module: str, name: str) -> Symbols | None:
-    """A module from outside has none of ours; one of ours may have functions made by a macro."""
+    """A module from outside has none of our functions; one of ours may have functions made by a macro."""
     functions = [SymbolId(path, f"{module}.{name}") for path in _module_files(index, unit, module)]
     return tuple(symbol for symbol in functions if index.definition(symbol)) or (None if functions else ())
 

@@ -2,14 +2,14 @@
 
     resolve        the whole way: the first of these steps that knows decides
       compiler     what the project's own compiler wrote into `index.scip`
-      bindings     a local variable or parameter is none of our definitions           `find_local` (scopes.py)
+      bindings     a local variable or parameter hides definitions of its name        `find_local` (scopes.py)
       scope        a bare name, in the scopes around it and the imports of its file   `resolve_bare` (scopes.py)
       receiver     what stands before a dot, as modules and types                     `evaluate`
       member       the name in these                                                  `resolve_attribute` (scopes.py)
 
-A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned. Classes
-and their instances are not kept apart: both have the same members. What cannot be followed is neither claimed nor
-denied: it stays a syntactic match. What a language does differently is a rule of `NameRules` (languages/model.py).
+A receiver is followed through modules, classes, `self`, and values whose type is written, assigned or returned.
+Classes and their instances are not distinguished: both have the same members. What cannot be followed stays a
+syntactic match. What a language does differently is a rule of `NameRules` (languages/model.py).
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ _MOST_MEANT = 3  # definitions: a value with more types than that has no certain
 
 
 class Resolution(Struct, frozen=True):
-    """`symbols`: what is meant. None and `possible`: unknown. None and not `possible`: something else is meant."""
+    """The definitions that a use means. If there are none, it may still mean one of ours where that is `possible`;
+    otherwise it certainly means something else."""
 
     symbols: tuple[SymbolId, ...] = ()
     possible: bool = False
@@ -176,8 +177,8 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 
 
 def _resolve_symbol(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
-    """The method that a class of Ruby hands on by its name, `before_action :find_cart`, or the attribute that holds
-    `@cart`. Elsewhere a symbol may name anything."""
+    """What a symbol of Ruby names: the method that a class passes by its name, `before_action :find_cart`, or the
+    attribute behind `@cart`. Elsewhere it may name anything."""
     text = index.lines(unit.path).get(use.line, "")
     is_handed = f":{use.name}" in text or is_listed_symbol(index, unit, use)
     is_variable = f"@{use.name}" in text
@@ -236,9 +237,9 @@ def _find_hiding_variables(index: CodeIndex, unit: Unit, use: Reference) -> list
 
 
 def _is_module_path(index: CodeIndex, unit: Unit, use: Reference) -> bool:
-    """Whether a name stands for a module from which an import takes something, as in `from .shop.cart import total` and
-    `import shop.cart.Cart`, which it opens, as `import Shop` does in Swift, or for anything that an import of Java or
-    Kotlin takes from outside."""
+    """Whether a name is a module on the way to what an import takes: `shop` in `from .shop.cart import total`, in
+    `import shop.cart.Cart` and in Swift's `import Shop`. Also whatever an import of Java or Kotlin takes from
+    outside."""
     rules, path = unit.rules, f"{use.receiver}.{use.name}.".lstrip(".")
     on_line = [import_ for import_ in unit.by_shown.get(use.name, ()) if import_.line == use.line]
     around = [import_ for import_ in on_line if f"{import_.module.lstrip('.')}.".startswith(path)]
@@ -324,8 +325,8 @@ def _resolve_bare(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
 
 
 def _needs_import(index: CodeIndex, unit: Unit, name: str) -> bool:
-    """Whether a name that means something of this codebase is defined or imported in the file: any name, in Java and
-    Kotlin that of a type, in Swift and C# that of a type inside of another."""
+    """Whether a file has to define or import a name before it can mean our definition by it: any name where a language
+    demands that, names of types in Java and Kotlin, names of types inside other types in Swift and C#."""
     rules = unit.rules
     if rules.names.explicit or is_imported_from_outside(index, unit, name):
         return True
@@ -535,8 +536,8 @@ def _find_checks(index: CodeIndex, unit: Unit, use: Reference) -> list[tuple[int
 
 
 def _find_owners(index: CodeIndex, unit: Unit, use: Reference, rows: Sequence[Row]) -> Values:
-    """The same receiver in the same function means the same until its first name, which `rows` bind, is rebound: the
-    line that does so reads it first."""
+    """What a receiver holds, found once for a function and again behind each line that binds its first name, as `rows`
+    do: such a line still reads the old value."""
     bound_at = max((row.line for row in rows if row.line <= use.line), default=0)
     key = ("receiver", unit.path, use.within, use.receiver, bound_at, bound_at == use.line)
     return index.memo.once(key, lambda: evaluate(index, unit, use.receiver, use), _MAX_STEPS)
@@ -554,7 +555,7 @@ _GENERIC = frozenset("atomic cmp iter lo maps mo slices sync".split())
 
 def find_outside_type(index: CodeIndex, unit: Unit, use: Reference) -> str:
     """The type from outside, as written, that the receiver of a use in Go has, or the function that returns it; "" if
-    that is not known. A member of such a value is none of ours, unless the type is an interface."""
+    that is not known. A member of such a value is not one of ours, unless the type is an interface."""
     chains = value_links(use.receiver) if unit.rules.imports.qualified and use.receiver else []
     return _find_outside_value(index, unit, chains[0], use) if len(chains) == 1 else ""
 

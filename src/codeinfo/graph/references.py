@@ -138,7 +138,7 @@ class Lookup(Struct, frozen=True):
     symbols: Mapping[SymbolId, Definition]
     others: bool
     overloads: tuple[tuple[SymbolId, Definition], ...] = ()
-    outside_tests: bool = False  # only uses in other files are asked for: tests may have most of a name like `Run`
+    outside_tests: bool = False  # leave out uses in tests, which may be most of those of a name like `Run`
 
     @property
     def bodies(self) -> list[tuple[SymbolId, Definition]]:
@@ -235,7 +235,7 @@ def _without_call(text: str) -> str:
 
 
 def plain_name(text: str) -> str:
-    """The last part of a name that is asked for."""
+    """The last part of a name, however it was written."""
     return _MEMBER.sub(".", _without_call(text)).rpartition(".")[2]
 
 
@@ -306,8 +306,8 @@ def _look_up_in_full(index: CodeIndex, written: str, every: Lookup) -> Lookup:
 
 
 def _keep_placed(index: CodeIndex, front: str, symbols: Sequence[SymbolId]) -> list[SymbolId]:
-    """Those in the place that the start of a name tells: their path or package ends in its parts, has them in this
-    order or, as only manifests know the names of crates and of modules of Go, an import of it leads there."""
+    """Those whose place matches the front of a name: their path or package ends in its parts, or has them in order.
+    Only manifests know the names of crates and of Go's modules, so an import of the front may also lead there."""
     files, parts = index.graph.files, _name_parts(front)
     places = [(symbol, place) for symbol in symbols for place in _places_of(files[symbol.path])]
     exact = [symbol for symbol, place in places if place[-len(parts) :] == parts]
@@ -362,7 +362,7 @@ def _module_parts(path: str) -> list[str]:
 
 
 def look_up_defined(index: CodeIndex, name: str) -> Lookup:
-    """The same for a name that must be defined here."""
+    """`look_up_member` for a name that must be defined here; otherwise NotFound is raised."""
     lookup = look_up_member(index, name)
     if not lookup.symbols:
         raise _unknown_name(index, name)
@@ -833,7 +833,8 @@ def _definition_around(unit: Unit, line: int) -> str:
 
 
 def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
-    """The files of JavaScript whose default export one of some definitions is: those who import it name it."""
+    """The files of JavaScript that export one of the definitions by default, or pass it on: files that import it choose
+    its name."""
 
     defaults = {symbol for symbol, definition in lookup.symbols.items() if is_default_export(index, symbol, definition)}
 

@@ -254,14 +254,14 @@ def _find_in_file(index: CodeIndex, unit: Unit, name: str) -> Meaning:
         imported = _find_without_import(index, unit, name) or imported  # a module may have a type of its name
     module = _module_file(index, unit, name)
     definition = unit.by_qualified.get(name)
-    if definition is None or _needs_more(unit, definition) or (module and definition.kind == "module"):
+    if definition is None or _needs_owner_or_mark(unit, definition) or (module and definition.kind == "module"):
         return module or imported
     # `try: from a import b` / `except ImportError: b = None` gives a name two meanings.
     also = imported if definition.kind in {"variable", "constant"} and not module else []
     return [*module, whole_type(index, SymbolId(unit.path, name)), *also]
 
 
-def _needs_more(unit: Unit, definition: Definition) -> bool:
+def _needs_owner_or_mark(unit: Unit, definition: Definition) -> bool:
     """Whether a name alone does not mean a definition at the top level of a file: in JavaScript a member of an object,
     `{ add() {} }` and `exports.total = 0`, in PHP a variable."""
     if unit.rules.names.needs_mark(definition):
@@ -819,7 +819,7 @@ def _indent(text: str) -> int:
 
 def whole_type(index: CodeIndex, part: SymbolId) -> SymbolId:
     """The type that a part belongs to: what an extension of Swift or an `impl` of Rust adds to, or the first part of a
-    class of C# that is written in several. For a type from outside stands the first part of it."""
+    class of C# that is written in several. A type from outside is represented by its first part here."""
     definition, rules = index.definition(part), index.rules(part.path)
     if definition is None or not rules.names.open_types:
         return part
@@ -1052,7 +1052,8 @@ def _descend(index: CodeIndex, meaning: Meaning, parts: Sequence[str]) -> Meanin
 
 
 def merge_opened(index: CodeIndex, owners: Sequence[Item]) -> Sequence[Item]:
-    """Thousands of files may open a module of Ruby, and each leads to what all of them define: one is enough."""
+    """Thousands of files may open a module of Ruby. Each leads to what all of them define, so that one of them is
+    enough."""
     if len(owners) <= _MOST_OPENING:
         return owners
     first: dict[object, Item] = {}

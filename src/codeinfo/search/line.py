@@ -207,8 +207,8 @@ def weights_for(query: Query, embedder: Embedder | None, intent: Intent | None =
 
 # --- evidence ---------------------------------------------------------------------------------------------------------
 
-KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each; in a large index …
-KEPT_SHARE = 6  # … this many per row
+KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each
+KEPT_SHARE = 6  # the same for each row of the index, where that is more
 
 
 def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
@@ -345,10 +345,10 @@ LIKELY, LIKELY_SHARE = 400, 150  # this many files, plus one in so many: in kube
 NEAREST = 100  # files that are likely by meaning alone
 SIGNS_APART = 20  # one in so many signs: chunks of a file with more signs wrong than its best are no nearer
 MANY_PARTS, SAMPLED_PARTS = 8, 8  # indexes searched as one
-LONG_QUERY = 40  # terms of a query to many indexes; if it has more, …
-FIRST_TERMS, UNSEEN_TERMS = 20, 10  # … this many are read in every index, and the others, …
-MOST_TERMS = 150  # … up to this many, in those that have …
-BEST = 50  # … one of the best files by these
+LONG_QUERY = 40  # terms of a query to many indexes; if it has more, only the first are read in every index
+FIRST_TERMS, UNSEEN_TERMS = 20, 10  # those that say most, and those that a sample of the indexes does not have
+MOST_TERMS = 150  # all terms that are read of a query to many indexes
+BEST = 50  # files by the first terms: the other terms are read only in the indexes that have one of these
 COMMON_NAME = 3_000  # files that define something with this word: then it is no name
 COMMON_WORD = 10_000  # chunks that have it
 
