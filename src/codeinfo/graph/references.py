@@ -1049,8 +1049,9 @@ _NEAR_FILES = 5  # files searched for the callers of a result, the most importan
 
 def call_graph(index: CodeIndex, request: code.CallsRequest, below: str = "") -> code.CallGraph:
     lookup = _narrow(look_up_defined(index, request.name), below)
-    upward = _follow(index, lookup, request.depth, incoming=True) or _find_references_without_call(index, lookup)
-    downward = _follow(index, lookup, request.depth, incoming=False)
+    upward = _follow(index, lookup, request.depth, _edges_from_callers, lambda edge: edge.source)
+    upward = upward or _find_references_without_call(index, lookup)
+    downward = _follow(index, lookup, request.depth, _edges_to_callees, lambda edge: edge.target)
     related = [edge for symbol, body in lookup.symbols.items() for edge in _find_related(index, symbol, body)]
     notes = [f"calls of {base}, which it overrides, may mean it" for base in _find_inherited(index, lookup)]
     if not upward and _may_be_called_by_framework(index, lookup):
@@ -1137,8 +1138,14 @@ def _proven_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) ->
     return {(call.line, name): _find_defined(index, call, name) for call, name in named}
 
 
-def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> list[code.CodeEdge]:
-    """Edges up to `depth` calls away, each symbol visited once."""
+def _follow(
+    index: CodeIndex,
+    lookup: Lookup,
+    depth: int,
+    edges_of: Callable[[CodeIndex, Lookup], list[code.CodeEdge]],
+    end_of: Callable[[code.CodeEdge], str],
+) -> list[code.CodeEdge]:
+    """Edges up to `depth` calls away, each symbol visited once; a step goes on from the end of each edge."""
     edges: list[code.CodeEdge] = []
     seen: set[str] = set()
     border = [lookup]
@@ -1146,17 +1153,22 @@ def _follow(index: CodeIndex, lookup: Lookup, depth: int, *, incoming: bool) -> 
         reached: list[code.CodeEdge] = []
         for current in border:
             seen.update(map(str, current.symbols))
-            if incoming:
-                reached += [*callers(index, current), *dispatched_callers(index, current)]
-            else:
-                made = [edge for symbol, body in current.bodies for edge in callees(index, symbol, body)]
-                # overloads call alike: the first edge of each counts, in the place of its last
-                last_first = {(edge.source, edge.target, edge.kind): edge for edge in reversed(made)}
-                reached += reversed(last_first.values())
+            reached += edges_of(index, current)
         edges += [edge for edge in reached if edge not in edges]
-        ends = dict.fromkeys(edge.source if incoming else edge.target for edge in reached if edge.kind == "CALLS")
+        ends = dict.fromkeys(end_of(edge) for edge in reached if edge.kind == "CALLS")
         border = [look_up(index, end) for end in ends if "::" in end and end not in seen]
     return edges
+
+
+def _edges_from_callers(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
+    return [*callers(index, lookup), *dispatched_callers(index, lookup)]
+
+
+def _edges_to_callees(index: CodeIndex, lookup: Lookup) -> list[code.CodeEdge]:
+    """Overloads call alike: the first edge of each counts, in the place of its last."""
+    made = [edge for symbol, body in lookup.bodies for edge in callees(index, symbol, body)]
+    last_first = {(edge.source, edge.target, edge.kind): edge for edge in reversed(made)}
+    return list(reversed(last_first.values()))
 
 
 def callers(index: CodeIndex, lookup: Lookup, overriding: SymbolId | None = None) -> list[code.CodeEdge]:
