@@ -119,7 +119,7 @@ class IndexFolder:
         with translate_errors(self.path):
             replace_file(self.tree_path / "current", build.name.encode())
             replace_file(self.path / "current", build.name.encode())
-        _remove_set_aside(self.path.parent)  # what a killed process was removing
+        _remove_leftovers(self.path.parent)  # what a killed process was removing
 
     def trees(self) -> list[Tree]:
         """All trees of the family, including this one if it is indexed."""
@@ -185,8 +185,8 @@ class IndexFolder:
         """Remove the whole family. The caller holds the lock: renamed at once, so that whoever waits for it makes a new
         folder and neither fills nor loses anything in this one."""
         with translate_errors(self.path):
-            self.path.rename(_set_aside(self.path))
-        _remove_set_aside(self.path.parent)
+            self.path.rename(_removal_path(self.path))
+        _remove_leftovers(self.path.parent)
 
     @contextmanager
     def lock(
@@ -317,18 +317,18 @@ def bytes_under(folder: Path) -> int:
 
 def _remove_family(family: Path) -> bool:
     """False if one of its builds is open, or being written."""
-    if not _rename_unused(family, (family / "lock", *family.glob("v*-*")), _set_aside(family)):
+    if not _rename_unused(family, (family / "lock", *family.glob("v*-*")), _removal_path(family)):
         return False
-    _remove_set_aside(family.parent)
+    _remove_leftovers(family.parent)
     return True
 
 
-def _set_aside(family: Path) -> Path:
+def _removal_path(family: Path) -> Path:
     """What it is called until it is removed, if necessary by another process."""
     return family.with_name(f".removed-{os.urandom(4).hex()}")
 
 
-def _remove_set_aside(indexes: Path) -> None:
+def _remove_leftovers(indexes: Path) -> None:
     for removed in indexes.glob(".removed-*"):
         shutil.rmtree(removed, ignore_errors=True)
 
