@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import Cache
@@ -25,7 +26,7 @@ from codeinfo.graph.reach import cycle_report, impact_report, module_imports, un
 from codeinfo.graph.scip import scip_written
 from codeinfo.graph.scopes import find_overridden
 from codeinfo.graph.survey import area_files, code_map, public_files, unread_language
-from codeinfo.knowledge.card import deprecation, file_context, gathering_file
+from codeinfo.knowledge.card import Registry, deprecation, file_context, find_registry
 from codeinfo.knowledge.history import MOST_HOTSPOTS, History, hotspots
 from codeinfo.languages import is_product
 from codeinfo.model import FileKind, Hit, HitContext, NextStep, to_run
@@ -46,6 +47,14 @@ Proved = TypeVar("Proved", ops.ReferenceReport, ops.CallGraph)
 Provable = ops.RefsRequest | ops.CallsRequest
 Symbol = tuple[str, str]  # path and qualified name
 Line = tuple[str, int]  # path and number
+
+
+class Contexts(Struct, frozen=True):
+    """What is known about the files and the definitions of some search results."""
+
+    files: dict[str, HitContext]  # by path
+    callers: dict[Symbol, list[str]]
+    deprecations: dict[Symbol, str]  # what is said about the deprecated ones
 
 
 class CodeOperations:
@@ -94,14 +103,11 @@ class CodeOperations:
         with self.open(project, store) as index:
             return {path: index.tests_of(path) for path in paths if path in index.graph.files}
 
-    def gathering_file(self, project: IndexManager, store: SqliteStore, path: str) -> tuple[str, int, int] | None:
+    def find_registry(self, project: IndexManager, store: SqliteStore, path: str) -> Registry | None:
         with self.open(project, store) as index:
-            return gathering_file(index.graph, path) if path in index.graph.files else None
+            return find_registry(index.graph, path) if path in index.graph.files else None
 
-    def contexts_of(
-        self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]
-    ) -> tuple[dict[str, HitContext], dict[Symbol, list[str]], dict[Symbol, str]]:
-        """The context of search results' files by path, their callers, and what is said about deprecated ones."""
+    def contexts_of(self, project: IndexManager, store: SqliteStore, hits: Sequence[Hit]) -> Contexts:
         with self.open(project, store) as index:
             files = {hit.path: _context_of_file(index, hit.path) for hit in hits if hit.path in index.graph.files}
             defining = [hit for hit in hits if hit.symbol and hit.path in files and hit.kind is not FileKind.TEST]
@@ -110,7 +116,7 @@ class CodeOperations:
                 for path, symbol in dict.fromkeys((hit.path, hit.symbol) for hit in defining)
             }
             deprecations = {symbol: _find_deprecation(index, SymbolId(*symbol)) for symbol in callers}
-            return files, callers, {symbol: text for symbol, text in deprecations.items() if text}
+            return Contexts(files, callers, {symbol: text for symbol, text in deprecations.items() if text})
 
     def name_targets(self, project: IndexManager, store: SqliteStore, query: str, hits: Sequence[Hit]) -> list[Hit]:
         """The results of a task, each with the function of its file that the task names as its symbol, and whether that

@@ -126,6 +126,14 @@ class Events(Struct, frozen=True):
     are_all: bool
 
 
+class ReadCommits(Struct, frozen=True):
+    """The index of commits as it was last read."""
+
+    stamp: tuple[int, int] | None  # of its file
+    commits: CommitIndex | None
+    problem: str  # why searches do without them
+
+
 class Comparison(Struct, frozen=True):
     """The files that there are now, how to read them, and what differs from the index."""
 
@@ -184,7 +192,7 @@ class IndexManager:
         self._lock = threading.RLock()  # guards which store is open
         self.pulling = threading.Lock()  # one thread refreshes the copy for all
         self._confirmed: tuple[float, TreeGeneration] | None = None
-        self._commits: tuple[tuple[int, int] | None, CommitIndex | None, str] | None = None
+        self._read: ReadCommits | None = None
         self.baseline: Baseline | None = None  # of the last refresh in this process
 
     @property
@@ -270,19 +278,18 @@ class IndexManager:
 
     def commits(self) -> CommitIndex | None:
         """The repository's commit messages, as of the last time something was indexed."""
-        return self._read_commits()[1]
+        return self._read_commits().commits
 
     def commit_notes(self) -> tuple[str, ...]:
         """Why a search does without the commits, if those last read are damaged."""
-        problem = self._commits[2] if self._commits else ""
-        return (problem,) if problem else ()
+        return (self._read.problem,) if self._read and self._read.problem else ()
 
-    def _read_commits(self) -> tuple[tuple[int, int] | None, CommitIndex | None, str]:
-        """The state of their file, the commits and what is wrong with them. If they are damaged, git has them."""
+    def _read_commits(self) -> ReadCommits:
+        """The commits, read again if their file was replaced. If it is damaged, git has them."""
         from codeinfo.store.segments import load_commits  # imported late: only a search needs arrays
 
         stamp, place, problem = self.folder.stamp(COMMITS_FILE), self.folder.tree_path, ""
-        if self._commits is None or self._commits[0] != stamp:
+        if self._read is None or self._read.stamp != stamp:
             commits = load_commits(place) if stamp else None
             if stamp and commits is None:
                 try:
@@ -293,8 +300,8 @@ class IndexManager:
                 if commits is None:
                     lost = "the index of commits is damaged, so search does without them"
                     problem = f"{lost}: {reason}" if reason else lost
-            self._commits = stamp, commits, problem
-        return self._commits
+            self._read = ReadCommits(stamp, commits, problem)
+        return self._read
 
     @property
     def commit(self) -> str:

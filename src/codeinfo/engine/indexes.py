@@ -67,6 +67,14 @@ class Place(Struct, frozen=True):
     below: str
 
 
+class Searchable(Struct, frozen=True):
+    """The projects that are searched as one, and how many are left out."""
+
+    indexes: list[IndexManager]
+    too_old: int
+    not_ready: int  # not indexed yet, or with another model
+
+
 class TeamTrees:
     """The trees of a team that this process has opened, each as a local copy."""
 
@@ -104,14 +112,15 @@ class TeamTrees:
         self._make_room([index])
         return Place(index, name[len(row.identity) + 1 :])
 
-    def newest(self, user: int | None) -> tuple[list[IndexManager], int, int]:
-        """What the caller may search as one, and how many are left out: too old, or not ready."""
+    def newest(self, user: int | None) -> Searchable:
+        """What the caller may search as one."""
         from codeinfo.team.store import list_projects, newest_trees
 
         rows = newest_trees(self._database, user, recipe_of(self._config, self._models.embedder()))
         newest = [self._open_confirmed(row) for row in rows[:OPEN_TREES]]
         self._make_room(newest)
-        return newest, max(0, len(rows) - OPEN_TREES), len(list_projects(self._database, user)) - len(rows)
+        not_ready = len(list_projects(self._database, user)) - len(rows)
+        return Searchable(newest, max(0, len(rows) - OPEN_TREES), not_ready)
 
     def projects(self, user: int | None) -> list[Project]:
         """The team's projects that the caller may see."""
@@ -332,18 +341,18 @@ class Indexes:
             return [self.find(path, at=at) for path in paths or ("",)], []
         if at or any(paths):
             raise UsageError("a search of all projects takes no paths or revisions", "Leave them out")
-        indexes, old, others = self._local_projects() if self.team is None else self.trees.newest(self._user())
-        if not indexes:
+        found = self._local_projects() if self.team is None else self.trees.newest(self._user())
+        if not found.indexes:
             raise UsageError("no indexed project is visible to you", "`projects` lists what there is")
         notes = []
-        if old:
+        if old := found.too_old:
             notes.append(f"{old:,} projects that were indexed less recently were left out; name them to search them")
-        if others:
+        if others := found.not_ready:
             notes.append(f"{others:,} more are not indexed yet, or with another model, and were left out")
-        return [Place(index, "") for index in indexes], notes
+        return [Place(index, "") for index in found.indexes], notes
 
-    def _local_projects(self) -> tuple[list[IndexManager], int, int]:
-        """What can be searched as one here, and how many are left out: too old, or not ready."""
+    def _local_projects(self) -> Searchable:
+        """What can be searched as one here."""
         indexes = [self.of(root) for root in self.roots() if root.is_dir()]
         has_model = self.models.embedder() is not None  # if so, indexes without vectors are left out
         stores = {index: index.live_store() for index in indexes}
@@ -351,7 +360,7 @@ class Indexes:
         newest = list(ready)
         if len(ready) > OPEN_TREES:
             newest.sort(key=lambda index: ready[index].meta().get("indexed_at", ""), reverse=True)
-        return newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(indexes) - len(ready)
+        return Searchable(newest[:OPEN_TREES], max(0, len(ready) - OPEN_TREES), len(indexes) - len(ready))
 
     def _new(self, source: Source, config: Config, *, shared: bool = True) -> IndexManager:
         team = self.trees.tree_of(source) if shared and self.config.store.url else None

@@ -226,8 +226,9 @@ class KnowledgeOperations:
         """`hints` are newer than those that are stored."""
         if store is None or not hits:
             return hits
-        files, callers, deprecated = self._code.contexts_of(project.index, store, hits)
-        return add_context(hits, files, {**(project.hints(store) or {}), **hints}, callers, deprecated)
+        contexts = self._code.contexts_of(project.index, store, hits)
+        hints = {**(project.hints(store) or {}), **hints}
+        return add_context(hits, contexts.files, hints, contexts.callers, contexts.deprecations)
 
     def _patterns_around(
         self, project: ProjectKnowledge, hits: Sequence[Hit], now: float
@@ -266,7 +267,7 @@ class KnowledgeOperations:
                 near=patterns.used_in(hit.path for hit in code),
                 callers=self._code.callers(project.index, {(hit.path, hit.symbol) for hit in targets if hit.symbol}),
                 together=project.companions(store, place),
-                gathered=self._code.gathering_file(project.index, store, place) if evidence.adds_something else None,
+                registry=self._code.find_registry(project.index, store, place) if evidence.adds_something else None,
             )
         return decide(evidence)
 

@@ -23,7 +23,7 @@ from codeinfo.graph.references import is_registered
 from codeinfo.graph.uses import all_references, unpack
 from codeinfo.index.pool import ParseTask
 from codeinfo.knowledge import change as diff
-from codeinfo.knowledge.card import gathering_file, path_role
+from codeinfo.knowledge.card import find_registry, path_role
 from codeinfo.knowledge.history import History
 from codeinfo.knowledge.memory import ID_LENGTH
 from codeinfo.knowledge.project import dependencies, is_manifest, program_folders, project_names
@@ -439,8 +439,8 @@ class Change:
         with self._open_index() as index:
             for path in added:
                 is_unused = path in index.graph.files and not index.graph.users(path)
-                if is_unused and (gathered := gathering_file(index.graph, path)):
-                    where = "{} imports {} of its {} neighbours".format(*gathered)
+                if is_unused and (registry := find_registry(index.graph, path)):
+                    where = f"{registry.path} imports {registry.imported} of its {registry.files} neighbours"
                     findings.append(Finding("unused", path, f"nothing imports this new file; {where}"))
         return findings
 

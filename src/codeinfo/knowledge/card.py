@@ -102,12 +102,19 @@ def file_context(graph: Graph, path: str, tests: tuple[str, ...]) -> HitContext:
     )
 
 
-LEAST_GATHERED, GATHERED_SHARE = 4, 0.7  # neighbours that one file imports if new ones are added to it
+LEAST_REGISTERED, REGISTERED_SHARE = 4, 0.7  # neighbours that one file imports if new ones are added to it
 
 
-def gathering_file(graph: Graph, path: str) -> tuple[str, int, int] | None:
-    """The file that imports most of what lies beside a file, such as a list of commands or routes, with how many of how
-    many. If a folder is one package, as in Go, the folders beside it count."""
+class Registry(Struct, frozen=True):
+    """A file that imports most of the files of a folder, such as a list of commands or routes."""
+
+    path: str
+    imported: int
+    files: int  # that it could import
+
+
+def find_registry(graph: Graph, path: str) -> Registry | None:
+    """The registry of what lies beside a file. If a folder is one package, as in Go, the folders beside it count."""
     facts, folder = graph.files[path], path.rpartition("/")[0]
     is_package = facts.rules.imports.qualified
     around = folder.rpartition("/")[0] if is_package else folder
@@ -121,9 +128,9 @@ def gathering_file(graph: Graph, path: str) -> tuple[str, int, int] | None:
             places.setdefault(unit, set()).update(user for user in shipped if not user.startswith(f"{unit}/"))
     counts = Counter(user for users in places.values() for user in users)
     best, count = max(counts.items(), key=lambda item: item[1], default=("", 0))
-    if best == path or count < max(LEAST_GATHERED, GATHERED_SHARE * len(places)):
+    if best == path or count < max(LEAST_REGISTERED, REGISTERED_SHARE * len(places)):
         return None
-    return best, count, len(places)
+    return Registry(best, count, len(places))
 
 
 def role(hit: Hit) -> tuple[str, str]:
@@ -277,7 +284,7 @@ class Evidence(Struct, frozen=True, dict=True):
     files: Mapping[str, int] = {}  # code of the project, with its bytes
     near: Collection[Key] = ()  # patterns used in the files of the first results
     together: str = ""  # see `companions`
-    gathered: tuple[str, int, int] | None = None  # see `gathering_file`
+    registry: Registry | None = None  # of the folder of the first result
     has_vectors: bool = False  # distances are from the built-in model, whose scale is known
     changed_since_index: int = 0  # files whose current state the index does not know
 
@@ -518,8 +525,9 @@ def _advise(evidence: Evidence) -> CardPatterns | None:
     do = [pattern for pattern in near if pattern.guidance in ("use", "prefer") and pattern.adoption < 100]
     avoid = [pattern for pattern in near if pattern.guidance == "avoid"]
     register = ""
-    if evidence.gathered and evidence.adds_something:
-        register = "for a new file beside the first result: {} imports {} of the {} there".format(*evidence.gathered)
+    if (registry := evidence.registry) and evidence.adds_something:
+        count = f"{registry.imported} of the {registry.files} there"
+        register = f"for a new file beside the first result: {registry.path} imports {count}"
     lines = (*filter(None, (register, evidence.together)), *map(advice_line, do[:MOST_LISTED]))
     return CardPatterns(lines, tuple(map(advice_line, avoid[:MOST_LISTED]))) if lines or avoid else None
 
