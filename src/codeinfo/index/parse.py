@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MAX_BREADCRUMB = 200
-# Definitions whose names count more than their mere occurrence.
 _CONTAINERS = frozenset({"package", "namespace"})  # around everything: a chunk is named after what is inside
-_NAMED_KINDS = frozenset({"constant", "prototype"})
+_NAMED_KINDS = frozenset({"constant", "prototype"})  # their names count as much as those of functions
 
 
 def parse_file(

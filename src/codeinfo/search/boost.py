@@ -137,14 +137,14 @@ class Layout:
     def _facts_of(self, path: str, place: str, tiny: bool) -> Facts:
         folder, _, name = place.rpartition("/")
         path_folder, slash, _ = path.rpartition("/")
-        secondary, test_helper, vendored = _folder_facts(path_folder + slash)  # shared by many files
+        about_folder = _folder_facts(path_folder + slash)  # shared by many files
         return Facts(
             path,
             depth=min(self._depth(folder), DEEPEST),
-            secondary=secondary or _secondary_terms(slash + name),
-            test_helper=test_helper,
+            secondary=about_folder.secondary or _secondary_terms(slash + name),
+            test_helper=about_folder.test_helper,
             migration=is_migration(path),
-            vendored=vendored or is_generated(path) or _VERSIONED.search(name) is not None,
+            vendored=about_folder.vendored or is_generated(path) or _VERSIONED.search(name) is not None,
             stub=_STUB.search(name) is not None,
             stylesheet=is_stylesheet(name),
             header=self._is_header(folder, name),
@@ -208,12 +208,18 @@ class Layout:
         return f"{stem[: match.start()]}{dot}{extension}" in self._names_in(folder)
 
 
+class _FolderFacts(NamedTuple):
+    secondary: tuple[str, ...]  # the terms that make its files tests, examples…
+    test_helper: bool
+    vendored: bool
+
+
 @lru_cache(maxsize=65_536)
-def _folder_facts(folder: str) -> tuple[tuple[str, ...], bool, bool]:
-    """The terms that make its files tests, examples…, whether they help tests or are third-party code."""
+def _folder_facts(folder: str) -> _FolderFacts:
     distinctive = without_package_folders(folder)  # without `com/example/demo`, but a package called tests is one
     secondary = _secondary_terms(distinctive) or (("test",) if _TEST_PACKAGE.search(folder) else ())
-    return secondary, _TEST_HELPERS.search(distinctive) is not None, _VENDORED.search(distinctive) is not None
+    is_helper, is_vendored = (pattern.search(distinctive) is not None for pattern in (_TEST_HELPERS, _VENDORED))
+    return _FolderFacts(secondary, is_helper, is_vendored)
 
 
 def _secondary_terms(path: str) -> tuple[str, ...]:

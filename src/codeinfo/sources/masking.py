@@ -239,7 +239,7 @@ def _key_at(data: bytes, at: int) -> Span | None:
 def _find_in_context(data: bytes) -> Iterator[Span]:
     lower = data.lower()
     yield from _assignments(data, lower)
-    phrases = (*_PHRASES, (b"://", _IN_URL, _is_random_in_url, "password")) if b"@" in data else _PHRASES
+    phrases = (*_PHRASES, _Phrase(b"://", _IN_URL, _is_random_in_url, "password")) if b"@" in data else _PHRASES
     for literal, pattern, is_secret, kind in phrases:
         for _, match in _scan(data, lower, literal, pattern):
             if is_secret(match["value"]):
@@ -346,8 +346,19 @@ def _is_random_in_url(value: bytes) -> bool:
 
 
 _BASE64 = rb"(?P<value>(?:[A-Za-z0-9+]|\\?/){8,2048}={0,2})"
-_PHRASES: tuple[tuple[bytes, re.Pattern[bytes], Callable[[bytes], bool], str], ...] = tuple(
-    (literal, re.compile(pattern, re.IGNORECASE), is_secret, kind)
+
+
+class _Phrase(NamedTuple):
+    """What stands before a secret. The pattern is only tried where the literal occurs."""
+
+    literal: bytes
+    pattern: re.Pattern[bytes]
+    is_secret: Callable[[bytes], bool]
+    kind: str
+
+
+_PHRASES = tuple(
+    _Phrase(literal, re.compile(pattern, re.IGNORECASE), is_secret, kind)
     for literal, pattern, is_secret, kind in (
         (b"bearer ", rb"bearer[ ]{1,4}(?P<value>[\w.~+/=-]{16,2048}+)(?![(\[])", looks_random_bare, "token"),
         (b"basic ", rb"basic[ ]{1,4}" + _BASE64, _is_encoded_login, "password"),
