@@ -539,17 +539,8 @@ class AnswerOperations:
         if not request.question.strip():
             raise UsageError("the question is empty", "Ask something")
         conversation = self._conversation_for(request.conversation, agent)
-        try:
-            provider = request.provider or (agent.provider if agent else "")
-            model = request.model or (agent.model if agent else "")
-            chosen = choose_chat_model(self._config, provider, model)
-        except ProviderError as error:
-            raise unavailable(error) from error
-        lookup: Lookup  # first: a refusal must not create a conversation
-        if isinstance(request, ops.AskRequest):
-            lookup = CodeLookup(self._engine, request.paths, listener.progress, left_out)
-        else:
-            lookup = DocumentLookup(self._engine, request, listener.progress)
+        chosen = self._choose_model(request, agent)
+        lookup = self._lookup_for(request, listener.progress, left_out)  # a refusal must not create a conversation
         if conversation:
             identity = conversation.id
         else:
@@ -575,6 +566,22 @@ class AnswerOperations:
             self._store_reply(turn, reply)
         listener.answer(reply)
         return reply
+
+    def _choose_model(self, request: ops.AskRequest | DocsAskRequest, agent: Profile | None) -> ChatModel:
+        """The model of the request, otherwise of the agent, otherwise of the settings."""
+        provider = request.provider or (agent.provider if agent else "")
+        model = request.model or (agent.model if agent else "")
+        try:
+            return choose_chat_model(self._config, provider, model)
+        except ProviderError as error:
+            raise unavailable(error) from error
+
+    def _lookup_for(
+        self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink, left_out: Sequence[Path]
+    ) -> Lookup:
+        if isinstance(request, ops.AskRequest):
+            return CodeLookup(self._engine, request.paths, progress, left_out)
+        return DocumentLookup(self._engine, request, progress)
 
     def _reply(
         self,

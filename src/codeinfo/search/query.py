@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -767,11 +767,9 @@ def _weigh_terms(
 ) -> dict[str, float]:
     weights: dict[str, float] = {}
     for token, weight in weighted:
-        for piece in _pieces(token):
-            for term in identifier_terms(piece):
-                if term in stop:
-                    continue
-                scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
+        for term in chain.from_iterable(map(identifier_terms, _pieces(token))):
+            scale = PROJECT_WORD_WEIGHT if term in project_words else 1.0
+            if term not in stop:
                 weights[term] = max(weights.get(term, 0.0), weight * scale)
     if not bare:
         _add_pairs(weights, words)
