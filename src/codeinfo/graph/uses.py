@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from codeinfo.cache import TokenCache
+from codeinfo.cache import TokenCache, group_by_key
 from codeinfo.languages import GRAMMARS
 from codeinfo.model import Import, Reference
 from codeinfo.tokens import blank_signs, gaps_for
@@ -574,15 +574,13 @@ def pack_code(
     text = _with_dots(_without_gaps(masked), GRAMMARS[language].members)
     if "new " in text and "new" in GRAMMARS[language].keywords:
         text = _BARE_NEW.sub(r"\g<0>(", text)
-    quoted: dict[int, list[str]] = {}
-    for match in _QUOTED_NAME.finditer(text) if "`" in text else ():
-        quoted.setdefault(text.count("\n", 0, match.start()), []).append(match[1] + match[2])
+    quoted = group_by_key(
+        (text.count("\n", 0, match.start()), match[1] + match[2]) for match in _names_in_backticks(text)
+    )
     text = _QUOTED_NAME.sub(" ; ", text) if quoted else text
-    loaded = {import_.line for import_ in imports if not import_.timing}
-    late = (import_ for import_ in imports if import_.timing and import_.line not in loaded)
-    timing = {f"{import_.line}{import_.timing[0]}": None for import_ in late}
+    timing = _written_timing(imports)
     # A name written over two lines, as C++ operators are, must not look like a row of its own.
-    rows = [" ".join(timing), "\t".join(" ".join(name.split()) for name in qualified)]
+    rows = [timing, "\t".join(" ".join(name.split()) for name in qualified)]
     lines, goes_on, has_typed_calls = text.split("\n"), False, ">(" in text
     lengths = list(accumulate(map(len, lines), initial=0))  # lengths of the preceding lines, without their ends
     for at, words in enumerate(blank_signs(text.replace("(", "( "), finder.gaps).split("\n")):
@@ -608,6 +606,17 @@ def pack_code(
     if len(rows) == 2 and not bound and not timing:
         return b""
     return zlib.compress("\n".join((*rows, "", *bound)).encode("utf-8", "replace"), _FASTEST)
+
+
+def _names_in_backticks(text: str) -> Iterator[re.Match[str]]:
+    return _QUOTED_NAME.finditer(text) if "`" in text else iter(())
+
+
+def _written_timing(imports: Sequence[Import]) -> str:
+    """The lines of imports that take effect late, each with the first letter of when."""
+    loaded = {import_.line for import_ in imports if not import_.timing}
+    late = (import_ for import_ in imports if import_.timing and import_.line not in loaded)
+    return " ".join(dict.fromkeys(f"{import_.line}{import_.timing[0]}" for import_ in late))
 
 
 def _without_gaps(text: str) -> str:
