@@ -2551,7 +2551,8 @@ def test_what_comes_from_outside_has_uses_but_no_calls(tmp_path: Path) -> None:
 
 SCHEMA = {
     "api/orders.proto": 'syntax = "proto3";\n\n// Orders takes PlaceRequest.\nservice Orders {\n'
-    "  rpc Place(PlaceRequest) returns (Order);\n}\n\nmessage PlaceRequest {\n  string id = 1;\n}\n\nmessage Order {}\n",
+    "  rpc Place(PlaceRequest) returns (Order);\n}\n\nmessage PlaceRequest {\n  string id = 1;\n}\n\n"
+    "message Order {}\n",
     "server/place.go": 'package server\n\nimport pb "example.org/gen"\n\n'
     "func place(request *pb.PlaceRequest) {\n\tOrder := 1\n\tprintln(Order)\n}\n",
     "db/schema.sql": "CREATE TABLE orders (\n  id int\n);\n",
@@ -2579,7 +2580,8 @@ def test_a_table_is_used_in_its_own_language(tmp_path: Path) -> None:
 
 def test_calls_of_a_language_without_a_syntax_tree_are_found_by_name(tmp_path: Path) -> None:
     sources = {
-        "cart.pl": "package Cart;\n\nsub total {\n    return price(1);\n}\n\n# price(2)\nsub price {\n    return 1;\n}\n",
+        "cart.pl": "package Cart;\n\nsub total {\n    return price(1);\n}\n\n# price(2)\n"
+        "sub price {\n    return 1;\n}\n",
     }
     with indexed(tmp_path, sources) as engine:
         graph = engine.code.calls(CallsRequest("price", str(tmp_path)))
