@@ -2197,6 +2197,22 @@ def test_fields_taken_apart_and_names_given_at_an_export(
         assert {(path, line) for path, line, _ in uses(engine, tmp_path, name)} == lines
 
 
+def test_what_comes_from_outside_under_another_name_is_none_of_ours(tmp_path: Path) -> None:
+    sources = {
+        "menu.tsx": 'import { Menu as Primitive } from "some-library"\n\n'
+        "const Menu = () => <Primitive.Root />\n\nexport { Menu }\n",
+        "hooks.ts": "export function useMemo() {}\n",
+        "page.tsx": 'import {\n  useMemo as useReactMemo,\n} from "react"\nimport { useMemo } from "./hooks"\n\n'
+        "export function Page() {\n  useReactMemo()\n  return useMemo()\n}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Menu") == {("menu.tsx", 5, "resolved")}
+        (exported,) = engine.code.references(RefsRequest("Menu", str(tmp_path))).usages
+        assert exported.edge == "EXPORTS"
+        assert uses(engine, tmp_path, "useMemo") == {("page.tsx", 4, "resolved"), ("page.tsx", 8, "resolved")}
+        assert {line for _, line, _ in uses(engine, tmp_path, "useReactMemo")} == {2, 7}  # nothing here defines it
+
+
 def test_javascript_loads_a_file_and_never_its_declarations(tmp_path: Path) -> None:
     with indexed(tmp_path, SCRIPTS) as engine:
         plain = engine.code.imports(ImportsRequest(str(tmp_path / "plain.js")))

@@ -48,6 +48,7 @@ from codeinfo.graph.scopes import (
     find_member,
     find_members_of_containers,
     find_parts,
+    find_renaming,
     holds_object,
     is_constant_from_outside,
     is_from_outside,
@@ -171,8 +172,12 @@ def _resolve(index: CodeIndex, unit: Unit, use: Reference) -> Resolution:
             return _resolve_with_receiver(index, unit, replace(use, receiver=of))
         is_parameter = any(row.line == use.line and not row.end for row in rows)
         return Resolution(_find_fixture(index, unit, use) if is_parameter else ())
-    if use.name in unit.renamed and (found := resolve_renamed(index, unit, use.name, use.line)):
-        return Resolution(_symbols(found))
+    if use.name in unit.renamed and (renaming := find_renaming(index, unit, use.name, use.line)):
+        if found := resolve_renamed(index, unit, use.name, renaming):
+            return Resolution(_symbols(found))
+        aliases = (import_.alias for import_ in renaming)
+        if index.files_defining(use.name) and all(is_imported_from_outside(index, unit, alias) for alias in aliases):
+            return _OTHER
     return _resolve_bare(index, unit, use)
 
 

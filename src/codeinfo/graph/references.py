@@ -30,6 +30,7 @@ from codeinfo.graph.scopes import (
     find_member,
     find_offers,
     find_overridden,
+    is_imported_from_outside,
     is_type,
     last_names,
     lineage,
@@ -889,6 +890,8 @@ def resolved_uses(
     # `import Row from "./UserRow.vue"`, `const Cart = require("./cart")`
     taken += [import_ for import_ in _imports_of(index, unit, passing) if import_.names in ((), ("default",))]
     aliases = {import_.alias for import_ in taken if import_.alias and not takes_module(index, unit, import_)} - {name}
+    if index.files_defining(name):
+        aliases = {alias for alias in aliases if not is_imported_from_outside(index, unit, alias)}
     for written_name in (*sorted(aliases), name):
         for reference in references_to(text, written_name):
             resolution = resolve(index, unit, reference)
@@ -1009,7 +1012,7 @@ def usages(index: CodeIndex, lookup: Lookup, uses: Sequence[Use]) -> tuple[code.
 
 def _edge(unit: Unit, use: Reference, text: str, meant: Definition | None) -> str:
     if written := find_import(unit, use, text):
-        return "EXPORTS" if written.reexport else "IMPORTS"
+        return "EXPORTS" if written.reexport or text.lstrip().startswith("export ") else "IMPORTS"
     if use.receiver == LITERAL:
         return "EXPORTS"
     is_behind = text.lstrip().startswith((")", ":"))  # a constructor's parameters, which may span many lines

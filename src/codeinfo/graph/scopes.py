@@ -492,8 +492,8 @@ def last_names(bases: Sequence[str]) -> set[str]:
     return {base.replace("::", ".").replace("\\", ".").rpartition(".")[2] for base in bases}
 
 
-def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meaning:
-    """What a name means in the import that renames it."""
+def find_renaming(index: CodeIndex, unit: Unit, name: str, line: int) -> list[Import]:
+    """The imports that give a name on a line another one."""
     giving = [import_ for import_ in unit.by_shown.get(name, ()) if import_.alias and name in import_.names]
     on_line = [import_ for import_ in giving if import_.line == line]
     above = [import_ for import_ in giving if import_.line < line <= import_.line + _MOST_IMPORT_LINES]
@@ -501,8 +501,13 @@ def resolve_renamed(index: CodeIndex, unit: Unit, name: str, line: int) -> Meani
         lines = index.lines(unit.path)
         texts = [(import_, [lines.get(at, "") for at in range(import_.line, line)]) for import_ in above]
         above = [import_ for import_, between in texts if not any(import_.module in text for text in between)]
+    return on_line or above[-1:]
+
+
+def resolve_renamed(index: CodeIndex, unit: Unit, name: str, renaming: Sequence[Import]) -> Meaning:
+    """What a name means in the imports that rename it."""
     meaning: list[SymbolId | ModuleId] = []
-    for target in index.targets(unit, *(on_line or above[-1:])):
+    for target in index.targets(unit, *renaming):
         meaning += resolve_export(index, target.path, name) if target.names else [ModuleId((target.path,), name)]
     return meaning
 
