@@ -417,6 +417,26 @@ def test_what_is_no_longer_expected(project: Path) -> None:
     ]
 
 
+def test_an_expectation_that_is_wrapped_in_another_way_stays(project: Path) -> None:
+    test = 'test("a", () => {{\n{}\n}})\n'
+    short = "  expect(run(1)).toBe(2);\n  expect(ask).toHaveBeenCalledWith(\n    1,\n    expect.any(Date),\n  );"
+    long = "  expect(run(1)).toBe(\n    2,\n  );\n  expect(ask).toHaveBeenCalledWith(1, expect.any(Date));"
+    commit(project, "tests", {"web/run.test.ts": test.format(f"{short}\n  use(1) // expected")})
+    (project / "web" / "run.test.ts").write_text(test.format(long))
+    assert review(project) == []
+    (project / "web" / "run.test.ts").write_text(test.format(long.replace("2,", "20,")))
+    expected = ("expectation", "web/run.test.ts:2", "no longer expected: expect(run(1)).toBe(2);")
+    assert review(project) == [expected]
+
+
+def test_a_test_that_went_with_what_it_tested_was_changed(project: Path) -> None:
+    both = "def give():\n    a = 1\n    return a\n", "from pkg.give import give\n\n\ndef test_give():\n    give()\n"
+    commit(project, "give", {"pkg/give.py": both[0], "tests/test_give.py": f"{both[1]}\n\ndef test_a():\n    give()\n"})
+    (project / "pkg" / "give.py").write_text(both[0].replace("    a = 1\n", ""))
+    (project / "tests" / "test_give.py").write_text(both[1])
+    assert review(project) == [("expectation", "tests/test_give.py:8", "the test test_a is gone")]
+
+
 def test_the_words_of_a_failure_expect_nothing(project: Path) -> None:
     go = 'package shop\n\nfunc TestA(t *testing.T) {{\n\tif {0} {{\n\t\tt.Errorf("{1} %d", {2})\n\t}}\n}}\n'
     helper = "def assert_total(a{}):\n    b = a\n    return b\n"

@@ -230,10 +230,10 @@ class Revision(Struct, frozen=True, dict=True):
     def code(self) -> Difference:
         """The change without what no program sees: comments, documentation, blank lines and, outside of tests, numbers
         of releases."""
-        old, new = self._code_lines(self.before), self._code_lines(self.after)
+        old, new = self.code_lines(self.before), self.code_lines(self.after)
         return _compare(self.path, self.change.state, old, new)
 
-    def _code_lines(self, version: Version) -> list[tuple[int, str]]:
+    def code_lines(self, version: Version) -> list[tuple[int, str]]:
         lines = without_comments(version.text, self.language)
         if not self.is_test:
             lines = [_RELEASE.sub("", line) for line in lines]
@@ -419,13 +419,14 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
     def strip_names(line: str) -> str:
         return _strip_spaces(_CALLED.sub(lambda match: "" if match[1] in changed_names else match[0], line))
 
-    remaining = {strip_names(line) for revision in revisions if revision.is_test for line in revision.after.lines}
+    tests = [revision for revision in revisions if revision.is_test]
+    remaining = {strip_names(line) for revision in tests for _, line in revision.code_lines(revision.after)}
     names_after = {name for revision in revisions for name in revision.after.names}
     used = {use.name for revision in revisions for use in revision.before.references}
     used |= {name for revision in revisions for statement in revision.before.imports for name in statement.names}
     findings = []
-    for revision in revisions:
-        if not revision.is_test or kind_of_manifest(revision.path):
+    for revision in tests:
+        if kind_of_manifest(revision.path):
             continue
         lines, renamed = revision.before.lines, _find_renamed(revision)
         functions = {item.qualified: item for item in revision.before.definitions if item.is_function}
@@ -442,8 +443,11 @@ def find_changed_expectations(revisions: Sequence[Revision]) -> list[Finding]:
                 elsewhere.update(range(function.start_line, function.end_line + 1))
         reworded = {_without_values(line) for _, line in revision.added_lines() if _FAILING.search(line)}
         expectations, others = list[tuple[int, str]](), list[tuple[int, str]]()
-        for number, line in enumerate(lines, 1):
+        text = _join_lines(strip_names(line) for _, line in revision.code_lines(revision.after))
+        for number, line in revision.code_lines(revision.before):
             if number not in revision.code.removed or number in elsewhere or strip_names(line) in remaining:
+                continue
+            if _is_part(_join_lines([strip_names(line)]), text):  # with other line breaks
                 continue
             if not (_FAILING.search(line) and _without_values(line) in reworded):
                 (expectations if _is_expectation(line) else others).append((number, line))
@@ -472,6 +476,17 @@ def _find_changed_data(revision: Revision, removed: Sequence[tuple[int, str]]) -
 
 def _without_values(line: str) -> str:
     return _strip_spaces(_LITERAL.sub("", line))
+
+
+def _join_lines(lines: Iterable[str]) -> str:
+    """Lines without spaces, also without the commas that only follow from where the lines end."""
+    return re.sub(r",(?=[)\]}]|\Z)", "", "".join(lines))
+
+
+def _is_part(line: str, text: str) -> bool:
+    """Whether a text has a line that cuts no word: `a == 1` is no part of `a == 10`."""
+    before, behind = r"(?<!\w)" * line[:1].isalnum(), r"(?!\w)" * line[-1:].isalnum()
+    return bool(line) and re.search(f"{before}{re.escape(line)}{behind}", text) is not None
 
 
 def _strip_spaces(line: str) -> str:
@@ -519,7 +534,8 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
             what = ("is new, and no test names it", "are new, and no test names them")
             place = revision.at(untested[0].start_line)
             findings.append(_list_functions(place, [function.qualified for function in untested], what))
-    if changed and not has_tests:
+    has_less_tests = any(revision.is_test and revision.code.removed for revision in revisions)
+    if changed and not has_tests and not has_less_tests:
         changed.sort()
         what = ("was changed, and no test was", "were changed, and no test was")
         findings.append(_list_functions(changed[0][1], [name for _, _, name in changed], what))
