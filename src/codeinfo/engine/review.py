@@ -58,6 +58,7 @@ def review_change(
     base = find_base(project.history, request.base)
     change = Change(project, store, code, base)
     symbols, notes = change.symbols(), change.notes
+    is_same = not (change.differences or notes)
     names = {symbol.name for symbol in symbols}
     reviewed = {commit[:ID_LENGTH] for commit in project.history.commits_since(base)}
     memories, memory_notes = project.related_memories(" ".join(sorted(names)), change.paths, names, now, reviewed)
@@ -65,7 +66,7 @@ def review_change(
     notes += left_out
     if project.history.shallow:
         notes.append("the clone is shallow: reviewers and earlier fixes are not known; `git fetch --unshallow` helps")
-    if not change.differences:
+    if is_same:
         notes.append(f"nothing differs from {base[:12]}; to compare with another commit, name it as the base")
     if change.has_product and not change.tested_endings:
         notes.append("files like those that changed have no or few tests here, so none is missed")
@@ -137,6 +138,8 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
+    if left_out := sorted({*changed[:MOST_FILES]}.difference(present)):
+        notes.append(f"not compared, since the index leaves them out: {diff.list_names(left_out)}")
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
