@@ -356,9 +356,21 @@ def test_a_young_history_has_no_trends(tmp_path: Path) -> None:
 
 def test_what_nobody_recommends_is_never_advised(tmp_path: Path) -> None:
     text = "def f():\n    try:\n        print(1)\n    except OSError:\n        pass\n"
-    root = build_history(tmp_path / "r", (5, "Ann", files("lib", text, 9)))
+    logged = files("app", "import logging\n\nlog = logging.getLogger()\nlog.info(1)\n", 2)
+    root = build_history(tmp_path / "r", (5, "Ann", files("lib", text, 9) | logged))
     found = advice(root)
     assert (found["except: pass"], found["print"]) == (("", ""), ("", ""))
+
+
+def test_what_a_program_prints_is_no_way_of_logging(tmp_path: Path) -> None:
+    prints = 'package {0}\n\nfunc Run() {{\n\tfmt.Println("a")\n}}\n'
+    program = {"go.mod": "module shop.dev/cli\n", **files("lib", prints.format("lib"), 9, ".go")}
+    assert "fmt.Print" not in advice(build_history(tmp_path / "cli", (5, "Ann", program)))
+    logged = files("log", 'package log\n\nimport "log/slog"\n\nfunc Log() {\n\tslog.Info("a")\n}\n', 4, ".go")
+    main = files("cmd", prints.format("main"), 5, ".go")
+    with engine_of(build_history(tmp_path / "server", (5, "Ann", {**program, **logged, **main}))) as engine:
+        report = report_of(engine, tmp_path / "server")
+    assert {(p.name, p.files) for p in report.patterns} == {("log/slog", 4), ("fmt.Print", 9)}  # not that of `main`
 
 
 def test_a_few_files_or_one_of_several_people_make_no_team(tmp_path: Path) -> None:
@@ -572,7 +584,7 @@ def test_after_one_edit_one_file_is_looked_at(team: Path, monkeypatch: pytest.Mo
 
 def test_without_a_repository_there_is_no_trend(tmp_path: Path) -> None:
     for name in ("a.py", "b.py"):
-        (tmp_path / name).write_text("print(1)\n")
+        (tmp_path / name).write_text("import logging\n\nlogging.info(1)\n")
     with engine_of(tmp_path) as engine:
         report = report_of(engine, tmp_path)
     assert [(p.trend, p.newest, p.authors) for p in report.patterns] == [("", "", 0)]

@@ -205,6 +205,8 @@ def _count_patterns(
         answering = len({path for position in positions for path in where[position]})
         file_count = roles[TEST if question.category == TESTING else PRODUCT]
         is_rare = answering == 1 or 100 * answering < LEAST_ANSWERING * file_count
+        if all(detectors[position].prints for position in positions):
+            continue  # a program that writes to a terminal
         if is_rare and not question.from_project:
             continue  # what one file does is no habit of a team, nor what a few of many do: the others have another way
         answers = []

@@ -74,6 +74,7 @@ class Detector(Struct, frozen=True, forbid_unknown_fields=True):
     without: tuple[str, ...] = ()  # the file must contain none of these: the pattern is an omission
     packages: tuple[str, ...] = ()  # an area must declare or import one of them
     poor: bool = False  # never advised, however common
+    prints: bool = False  # also how a program writes its results: where there is no other answer, it is none
     modern: bool = False  # what its language or framework offers instead of the other answers
     advice: bool = True  # whether the answers to its question compete; otherwise they are only counted
     paths: tuple[str, ...] = ()  # globs; () for every file of the language
