@@ -2197,6 +2197,31 @@ def test_fields_taken_apart_and_names_given_at_an_export(
         assert {(path, line) for path, line, _ in uses(engine, tmp_path, name)} == lines
 
 
+COMPONENTS = {
+    "props.ts": "export interface Props {\n  size: number\n  tint?: string\n}\n",
+    "button.tsx": 'import { FC, forwardRef, memo } from "react"\nimport type { Props } from "./props"\n\n'
+    "export function Plain({ size }: Props) { return <b>{size}</b> }\n"
+    "export const Whole = (props: Props & Other) => <b />\n"
+    "export const Typed: FC<Props> = ({ size, tint = 'a' }) => <b>{size}{tint}</b>\n"
+    "export const Kept = memo(Plain)\n"
+    "export const Passed = forwardRef<HTMLElement, Props>((props, ref) => <b />)\n"
+    "export function Untyped({ size }) { return <b>{size}</b> }\n",
+    "page.tsx": 'import { Foreign } from "some-library"\n'
+    'import { Kept, Passed, Plain, Typed, Untyped, Whole } from "./button"\n\n'
+    "const size = 1\nexport const Page = () => (\n  <>\n    <Plain\n      size={size}\n    />\n"
+    "    <Whole size={1}>a</Whole>\n    <Typed size={2} />\n    <Kept size={3} />\n    <Passed size={4} />\n"
+    "    <Untyped size={5} />\n    <Foreign size={6} />\n    <img size={7} />\n  </>\n)\n",
+}
+
+
+def test_attributes_of_components_mean_the_members_of_their_props(tmp_path: Path) -> None:
+    with indexed(tmp_path, COMPONENTS) as engine:
+        places = {(path, line) for path, line, _ in uses(engine, tmp_path, "Props.size")}
+        assert places == {("button.tsx", 4), ("button.tsx", 6), *(("page.tsx", line) for line in (8, 10, 11, 12, 13))}
+        assert uses(engine, tmp_path, "Props.tint") == {("button.tsx", 6, "resolved")}
+        assert uses(engine, tmp_path, "page.tsx::size") == {("page.tsx", 8, "resolved")}
+
+
 def test_what_comes_from_outside_under_another_name_is_none_of_ours(tmp_path: Path) -> None:
     sources = {
         "menu.tsx": 'import { Menu as Primitive } from "some-library"\n\n'

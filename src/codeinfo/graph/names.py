@@ -434,6 +434,8 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
         return found if found.symbols else _resolve_narrowed(index, unit, use, rows) or found
     maker, _, made = use.receiver.removesuffix(_KEYED).rpartition(".")
     called = resolve(index, unit, replace(use, name=made, receiver=maker, role="call")).symbols
+    if called and unit.rules.names.calls == "element" and not any(is_type(index, symbol) for symbol in called):
+        return _resolve_prop(index, called, use.name)
     if called and all(
         (definition := index.definition(symbol)) is not None and definition.is_function for symbol in called
     ):
@@ -447,6 +449,33 @@ def _resolve_with_receiver(index: CodeIndex, unit: Unit, use: Reference) -> Reso
     if found.symbols or not unit.rules.imports.qualified:
         return found if found.symbols else _OTHER
     return _resolve_bare(index, unit, use)  # in Go also the key of a map
+
+
+# The type of the first parameter of a component, also in a call: `memo((props: Props) => …)`; its own type, or the last
+# argument of the call, `FC<Props>`, `forwardRef<Element, Props>(`; another component, `memo(Button)`.
+_PROPS = re.compile(r"\(\s*(?:\{[^{}]*\}|[\w$]+)\s*:\s*([\w$.]+(?:\s*&\s*[\w$.]+)*)")
+_HOLDING_PROPS = re.compile(r"\b(?:FC|FunctionComponent|memo|forwardRef)<(?:[\w$.]+,\s*)?([\w$.]+)>")
+_WRAPPED = re.compile(r"\b(?:memo|forwardRef|observer)\(\s*([\w$]+)\s*[,)]")
+
+
+def _resolve_prop(index: CodeIndex, components: Iterable[SymbolId], name: str) -> Resolution:
+    """What an attribute of a component means, `<Button size={1} />`: a member of the type of its first parameter, from
+    which a parameter may be taken, too: `({ size }: Props)`."""
+    found: list[SymbolId] = []
+    for component in components:
+        if (definition := index.definition(component)) is None:
+            continue
+        unit = index.unit(component.path)
+        body = range(definition.start_line, definition.end_line + 1)
+        taken = [row.text.rpartition(".")[0] for row in index.bindings(unit).of(name) if row.line in body]
+        written = [text for text in taken if text[:1].isupper()]
+        texts = (definition.signature, *(row.text for row in _rows_of(index, unit, component)))
+        written += [match[1] for text in texts for search in (_PROPS, _HOLDING_PROPS) if (match := search.search(text))]
+        for text in dict.fromkeys(written):
+            found += _resolve_member(index, _types(index, unit, text, component.qualified), name).symbols
+        if not found and (wrapped := _WRAPPED.search(definition.signature)) and wrapped[1] != definition.name:
+            found += _resolve_prop(index, _symbols(resolve_bare(index, unit, wrapped[1], "")), name).symbols
+    return Resolution(tuple(dict.fromkeys(found))) if found else _OTHER
 
 
 def _find_extension_methods(index: CodeIndex, unit: Unit, use: Reference, owners: Values) -> tuple[SymbolId, ...]:

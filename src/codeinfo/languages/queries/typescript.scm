@@ -37,6 +37,12 @@
   type: (type_annotation (_) @bind.part))
 (required_parameter pattern: (object_pattern (pair_pattern key: (property_identifier) @key)) type: (type_annotation (_) @key.of))
 (required_parameter pattern: (object_pattern (shorthand_property_identifier_pattern) @bind) !type)
+(variable_declarator type: (type_annotation (generic_type type_arguments: (type_arguments . (_) @bind.part .)))
+  value: (arrow_function parameters: (formal_parameters
+    . (required_parameter pattern: (object_pattern (shorthand_property_identifier_pattern) @bind) !type))))
+(variable_declarator type: (type_annotation (generic_type type_arguments: (type_arguments . (_) @bind.part .)))
+  value: (arrow_function parameters: (formal_parameters . (required_parameter
+    pattern: (object_pattern (object_assignment_pattern left: (shorthand_property_identifier_pattern) @bind)) !type))))
 (required_parameter pattern: (object_pattern (pair_pattern value: (identifier) @bind)))
 (required_parameter (accessibility_modifier) pattern: (identifier) @bind.field type: (type_annotation (_) @bind.type))
 (required_parameter "readonly" pattern: (identifier) @bind.field type: (type_annotation (_) @bind.type))
