@@ -13,14 +13,21 @@
 (enum_entry . (identifier) @name) @enum_member
 (function_declaration (_) @scope . "." . name: (identifier) @name) @function
 (function_declaration name: (identifier) @name) @function
-(property_declaration (_) @scope . "." . (variable_declaration . (identifier) @name)) @property
-(property_declaration (variable_declaration . (identifier) @name)) @property
-(class_parameter ["val" "var"] (identifier) @name) @property
+; What is in another block is a variable. The grammar may take the body of `class A : B by b {` for a block as well.
+(source_file (property_declaration (_) @scope . "." . (variable_declaration . (identifier) @name)) @property)
+(class_body (property_declaration (_) @scope . "." . (variable_declaration . (identifier) @name)) @property)
+(source_file (property_declaration (variable_declaration . (identifier) @name)) @property)
+(class_body (property_declaration (variable_declaration . (identifier) @name)) @property)
+(enum_class_body (property_declaration (variable_declaration . (identifier) @name)) @property)
+(ERROR (property_declaration (variable_declaration . (identifier) @name)) @property)
+(explicit_delegation (call_expression (annotated_lambda (lambda_literal
+  (property_declaration (variable_declaration . (identifier) @name)) @property))))
+(class_parameter ["val" "var"] . (identifier) @name) @property
 
 (import) @import
 
 (parameter (identifier) @bind . (_) @bind.type)
-(class_parameter (identifier) @bind . (_) @bind.type)
+(class_parameter (identifier) @bind . ":" . (_) @bind.type)
 (property_declaration (variable_declaration (identifier) @bind . (_) @bind.type))
 (value_argument . (identifier) @key . (_))
 (call_expression (identifier) @key.of (value_arguments (value_argument . (identifier) @key . (_))))
