@@ -223,8 +223,10 @@ def test_a_name_may_be_written_in_full(tmp_path: Path) -> None:
             "shop.user.Cart.add(item, f(2))": "shop/user.py::Cart.add",
             "shop.cart.Cart.price": "shop/cart.py::Base.price",  # inherited
             "org.shop.Order.Source": "java/src/org/shop/Order.java::Order.Source",
+            "org.shop.Order$Source": "java/src/org/shop/Order.java::Order.Source",
             "org.bank.Order#Source": "java/src/org/bank/Order.java::Order.Source",
             "tea_pot::brew::Pot::pour": pour,
+            "tea_pot.brew.Pot.pour": pour,
             "crate::brew::Pot::pour()": pour,
             "core/src/brew.rs::Pot::pour": pour,
             "App\\Services\\Upload": "lib/Services/Upload.php::Upload",
@@ -252,6 +254,7 @@ def test_a_name_in_full_is_no_namesake_from_elsewhere(tmp_path: Path) -> None:
             "requests.cart.Cart.add": "Cart.add",
             "com.other.shop.Order.Source": "Order.Source",
             "tokio::brew::Pot::pour": "Pot.pour",
+            "tokio.brew.Pot.pour": "Pot.pour",
             "Other\\Services\\Upload::send": "Upload.send",
             "example.com/other/mux.Mux.Serve": "Mux.Serve",
             "other::shop::Drawer::open": "Drawer.open",
@@ -2105,6 +2108,7 @@ def test_no_uses_is_never_said_of_what_other_names_reach(tmp_path: Path) -> None
         "export function plan(driver: Driver) {\n  return driver.trees\n}\n",
         "shop/mongo.ts": "import { Driver } from './driver'\nexport class Mongo extends Driver {\n  trees = false\n}\n",
         "footer.h": "class Footer {\n public:\n  Footer() {}\n};\ninline void read() {\n  Footer footer;\n}\n",
+        "Jar.java": "class Jar {\n    Jar() {}\n}\n",
         "lib/notifier.ex": "defmodule Shop.Notifier do\n  @callback listen(any) :: :ok\n"
         "  def listen(name), do: apply(conf(name).module, :listen, [name])\nend\n",
         "lib/local.ex": "defmodule Shop.Local do\n  @behaviour Shop.Notifier\n  def listen(_), do: :ok\nend\n",
@@ -2129,6 +2133,7 @@ def test_no_uses_is_never_said_of_what_other_names_reach(tmp_path: Path) -> None
         for name, note in expected.items():
             report = engine.code.references(RefsRequest(name, str(tmp_path)))
             assert (report.usage_count, report.notes) == (0, (note,)), name
+        assert engine.code.references(RefsRequest("Jar", str(tmp_path))).notes == ()  # both the type and what makes it
 
 
 RUST = {

@@ -235,6 +235,12 @@ def _without_call(text: str) -> str:
     return _POINTER.sub(r"\1", written)
 
 
+def _with_dots(index: CodeIndex, text: str) -> str:
+    """`Outer$Nested`, as stack traces of Java write it, unless the sign belongs to the name."""
+    name = plain_name(text)
+    return text if "$" not in name[1:] or index.files_defining(name) else text.replace(name, name.replace("$", "."))
+
+
 def plain_name(text: str) -> str:
     """The last part of a name, however it was written."""
     return _MEMBER.sub(".", _without_call(text)).rpartition(".")[2]
@@ -264,6 +270,7 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
 def look_up_member(index: CodeIndex, text: str) -> Lookup:
     """Like `look_up`; `Class.method` may be inherited, `module.function` lies in a file or folder of that name, and a
     name may be written in full."""
+    text = _with_dots(index, text)
     lookup, (path, qualified) = look_up(index, text), _split_name(index, text)
     around = qualified.rpartition(".")[0].rstrip(".")
     owner = "::".join(filter(None, (path, around)))
@@ -314,9 +321,13 @@ def _keep_placed(index: CodeIndex, front: str, symbols: Sequence[SymbolId]) -> l
     exact = [symbol for symbol, place in places if place[-len(parts) :] == parts]
     if placed := exact or [symbol for symbol, place in places if _are_in_order(parts, place)]:
         return placed
-    imports = ((symbol, Import(front, 0, (symbol.qualified.partition(".")[0],))) for symbol in symbols)
-    reached = ((symbol, index.outcome(files[symbol.path], import_).targets) for symbol, import_ in imports)
-    return [symbol for symbol, targets in reached if symbol.path in {target.path for target in targets}]
+
+    def is_imported(symbol: SymbolId) -> bool:
+        module = _PART_END.sub("::", front) if index.rules(symbol.path).imports.paths else front
+        import_ = Import(module, 0, (symbol.qualified.partition(".")[0],))
+        return symbol.path in {target.path for target in index.outcome(files[symbol.path], import_).targets}
+
+    return list(filter(is_imported, symbols))
 
 
 def _places_of(file: FileFacts) -> list[list[str]]:
@@ -522,7 +533,9 @@ def _remark_on_name(index: CodeIndex, lookup: Lookup, found: FoundUses, uses: Se
         if unread := [path for path in _templates_naming(index, lookup) if path not in read]:
             text = f"its name is in pages or in files without a syntax tree: {_first_of(unread)}"
             yield _Remark(text, is_gap=True)
-    if not uses and (made := [symbol.owner for symbol in lookup.symbols if _is_run_by_type(index, symbol)]):
+    constructors = [symbol for symbol in lookup.symbols if _is_run_by_type(index, symbol)]
+    made = [symbol.owner for symbol in constructors if symbol.owner not in lookup.symbols]
+    if made and not uses:
         yield _Remark(f"calls of {made[0]} run it")
 
 
