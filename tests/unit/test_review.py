@@ -660,6 +660,27 @@ def test_a_common_word_after_a_dot_is_no_caller(project: Path) -> None:
     assert "used outside the change" not in api
 
 
+def test_overloads_have_their_callers_listed_once(project: Path) -> None:
+    store = """package pkg;
+
+public class Store {
+    public void put(int key) {
+        %s;
+    }
+
+    public void put(int key, int size) {
+        %s;
+    }
+}
+"""
+    use = "package pkg;\n\npublic class Use%d {\n    void run(Store store) {\n        store.put(1);\n    }\n}\n"
+    users = {f"pkg/Use{number}.java": use % number for number in range(5)}
+    commit(project, "store", {"pkg/Store.java": store % ("open()", "open()"), **users})
+    (project / "pkg" / "Store.java").write_text(store % ("close()", "close()"))
+    (callers,) = [message for kind, _, message in review(project) if kind == "callers"]
+    assert callers.startswith("Store.put was changed and is used outside the change in pkg/Use")
+
+
 def test_files_that_needed_fixes_of_late(project: Path) -> None:
     harmless = "docs: fix a typo", "fix(deps): update all dependencies"
     for number, subject in enumerate(("Fix case 0", "Fix case 1", "Fix case 2", *harmless)):
@@ -1306,7 +1327,7 @@ def test_parameters_behind_the_stored_part_of_a_signature_count() -> None:
         revision = Revision(compare("a.py", *texts), before, after)
         return [found.finding.message for found in find_api_changes([replace(revision, is_product=True)])]
 
-    assert messages("is_new: bool = False") == []
+    assert messages("is_new: bool = False") == messages("versions: Set<Version> = [.http1]") == []
     last = "first_parameter_7: str | None = None"
     assert messages("is_new: bool") == [f"pay was …{last}), is …{last}, is_new: bool)"]
 

@@ -465,7 +465,7 @@ class Change:
         return findings
 
     def _find_widely_used(self) -> list[Finding]:
-        ranked = []
+        ranked: dict[tuple[str, str], tuple[int, str, Finding]] = {}  # of several overloads the most changed one
         for revision in self._revisions:
             changed = diff.find_changed_symbols(revision) if revision.is_product else ()
             before = {definition.qualified: definition.signature for definition in revision.before.definitions}
@@ -483,8 +483,9 @@ class Change:
                     where = f"outside the change in {_join_paths(files)}"
                     message = f"{symbol.name} was changed and is used{through} {where}"
                     place = symbol.place.rpartition("-")[0]
-                    ranked.append((-len(files), place, Finding("callers", place, message)))
-        return [finding for *_, finding in sorted(ranked, key=lambda entry: entry[:2])]
+                    finding = Finding("callers", place, message)
+                    ranked.setdefault((revision.path, symbol.name), (-len(files), place, finding))
+        return [finding for *_, finding in sorted(ranked.values(), key=lambda entry: entry[:2])]
 
     def _find_risks(self) -> list[Finding]:
         if not self._project.history.known:

@@ -353,7 +353,7 @@ def _takes_the_same(before: str, now: str) -> bool:
 
 
 _PARAMETERS = re.compile(r",(?![^\[({<]*[\])}>])")  # at a comma outside brackets
-_OPTIONAL = re.compile(r"(?<![=!<>])=(?![=>])|\w\?:")
+_OPTIONAL = re.compile(r"(?<![=!<])=(?![=>])|\w\?:")  # also behind a type: `Set<Version>=`
 _ASYNC = re.compile(r"\basync\b")
 _PROMISED = re.compile(r"\basync\s+(?:Value)?Task\b|\)\s*:\s*Promise<")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
