@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from posixpath import dirname, normpath
+from posixpath import basename, dirname, normpath
 
 from codeinfo.cache import group_by_key, reachable
 from codeinfo.globs import lies_below
@@ -572,10 +572,12 @@ def _is_passed(uses: str, import_: Import) -> bool:
 
 
 def _belongs_to_program(index: CodeIndex, file: FileFacts, definition: Definition, *, used_here: bool) -> bool:
-    """Whether a name is used in a file that nobody imports, or by C and C++, where a header cannot hide what it uses;
-    or its file has it in quotes, and so may look it up. What a program sets, others read that it starts."""
+    """Whether a name is used in a file that nobody imports or, as `hook-shop.py`, can import, or by C and C++, where a
+    header cannot hide what it uses; or its file has it in quotes, and so may look it up. What a program sets, others
+    read that it starts."""
     lines = index.lines(file.path)
-    is_script = lines.get(1, "").startswith("#!")
+    is_module = not file.rules.names.dotted_modules or basename(file.path).partition(".")[0].isidentifier()
+    is_script = lines.get(1, "").startswith("#!") or not is_module
     is_program = is_script or "main" in (*file.exports, *file.hidden)
     is_set = is_script and definition.kind in ("constant", "variable")
     is_looked_up = not used_here and _is_quoted(lines.whole_text(), definition)
@@ -748,6 +750,9 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     is_placed = is_placed or _HOOK.fullmatch(f"{file.path}::{definition.name}")
     if is_placed or is_registered(index, file.path, definition.start_line):
         return True
+    members = [one for one in index.unit(file.path).definitions if one.owner == definition.qualified]
+    if definition.is_type and any(one.name in ("main", "Main") and one.is_function for one in members):
+        return not file.rules.imports.timed  # a compiled program starts there
     if file.rules.names.default_exports:
         text = index.lines(file.path).whole_text()
         spans = (_spanned_lines(text, match) for match in _ADDED_TO_OTHERS.finditer(text))
@@ -755,11 +760,8 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
     short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix
-    inside = f"{definition.qualified}."  # extension methods are called on another type
-    return (short != definition.name and users[short] > 0) or any(
-        member.qualified.startswith(inside) and file.rules.names.called_by_name(member)
-        for member in index.unit(file.path).definitions
-    )
+    # Extension methods are called on another type.
+    return (short != definition.name and users[short] > 0) or any(map(file.rules.names.called_by_name, members))
 
 
 def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:
