@@ -245,8 +245,9 @@ IMPORTS = {
         ["1 a ()", "2 ./b/c ()", "3 x () X"],
     ),
     "swift": (
-        "import Foundation\n@testable import Vapor\nimport struct A.B\n",
-        ["1 Foundation ()", "2 Vapor ()", "3 A.B ()"],
+        "import Foundation\n@testable import Vapor\nimport struct A.B\n"
+        "public import Logging\n@_spi(Kit) internal import Kit\n",
+        ["1 Foundation ()", "2 Vapor ()", "3 A.B ()", "4 Logging ()", "5 Kit ()"],
     ),
     "dart": (
         "import 'dart:io';\nimport 'a.dart' as a show A;\nimport \"b.dart\" show B, C hide D;\n"

@@ -323,7 +323,8 @@ SIGIL = re.compile(r"(?<![\w$])\$(?=\w)")  # names are kept without it: `$total`
 QUOTED = re.compile(r"""["'`]([^"'`\n]+)["'`]""")
 DOTTED_NAME = re.compile(r"[^\W\d][\w$]*(?:(?:\.|::|\\)[^\W\d][\w$]*)*")
 _DOTTED_START = re.compile(
-    r"^(?:@\w+\s+)*(?:global\s+)?(?P<word>import|using|export)\s+(?P<static>static\s+)?"
+    r"^(?:@\w+(?:\([^()]*\))?\s+)*(?:(?:global|public|package|internal|private|fileprivate)\s+)?"
+    r"(?P<word>import|using|export)\s+(?P<static>static\s+)?"
     r"(?:(?:type|given|unsafe|typealias|struct|class|enum|protocol|let|var|func)\s+)*"
 )
 _NESTED = re.compile(r"<[^<>]*>|\([^()]*\)|\[[^\[\]]*\]|\{[^{}]*\}")
