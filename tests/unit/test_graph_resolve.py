@@ -127,7 +127,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[set[str], set[str]]]]] = 
         {
             "a/Main.java": "package shop;\nimport shop.cart.Cart;\n"
             "import static shop.cart.Prices.total;\nimport java.util.List;\n"
-            "import shop.cart.Gone;\nclass Main { Helper h; Cart c; }\n",
+            "import shop.cart.Gone;\nimport shop.cart.R;\nclass Main { Helper h; Cart c; }\n",
             "a/Helper.java": "package shop;\nclass Helper {}\n",
             "b/Cart.java": "package shop.cart;\npublic class Cart {}\n",
             "b/Prices.java": "package shop.cart;\npublic class Prices { static int total() { return 1; } }\n",
@@ -137,7 +137,7 @@ CASES: dict[str, tuple[dict[str, str], dict[str, tuple[set[str], set[str]]]]] = 
         {
             "a/Main.java": (
                 {"b/Cart.java", "b/Prices.java", "a/Helper.java"},
-                {"external:java.util.List", "unresolved:shop.cart.Gone"},
+                {"external:java.util.List", "external:shop.cart.R", "unresolved:shop.cart.Gone"},
             ),
             "k/use.kt": ({"b/Cart.java", "k/ext.kt"}, set()),
         },

@@ -27,6 +27,9 @@ from codeinfo.model import Definition, Import
 # --- Java, Kotlin and Scala: imports name packages and types, which all three share ----------------------------------
 
 
+_GENERATED = frozenset({"BuildConfig", "R"})  # by a build for Android
+
+
 class JvmImports(Resolver):
     """A type is found by the package its file declares, whatever the folders are."""
 
@@ -76,7 +79,7 @@ class JvmImports(Resolver):
 
     def _outcome_of_missing(self, source: model.FileFacts, import_: Import) -> model.Outcome:
         package, _, last = import_.module.rpartition(self.separator)
-        if import_.names and last[:1].islower():
+        if (import_.names and last[:1].islower()) or last in _GENERATED:
             return model.EXTERNAL  # imported from a package, which may well lie in another part of the project
         known = self._tree.by_package.get((model.language_family(source.language), package), ()) if package else ()
         # What a package has beyond the definitions in its files is inherited by its package object.
