@@ -874,6 +874,18 @@ def test_what_only_requests_reach_is_tested_by_the_tests_of_its_file_or_user(pro
     assert [one for one in packet.findings if one.kind == "untested"] == []
 
 
+def test_a_command_is_tested_by_its_name(project: Path) -> None:
+    path, test = "shop/management/commands/check_carts.py", "shop/tests/test_check_carts.py"
+    (project / path).parent.mkdir(parents=True)
+    (project / test).parent.mkdir()
+    (project / path).write_text(
+        "def find_lost():\n    return 1\n\n\nclass Command:\n    def handle(self):\n        find_lost()\n"
+    )
+    assert [message for kind, _, message in review(project) if kind == "untested"] != []
+    (project / test).write_text('def test_it():\n    call_command("check_carts")\n')
+    assert [message for kind, _, message in review(project) if kind == "untested"] == []
+
+
 def test_what_is_tested_in_its_own_file_or_is_no_product_does_not_lack_a_test(project: Path) -> None:
     tested = "pub fn f() -> u8 {{ {} }}\n\n#[cfg(test)]\nmod tests {{\n    #[test]\n    fn works() {{}}\n}}\n"
     bare = "pub fn g() -> u8 {{ {} }}\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -49,6 +50,7 @@ MOST_DROPPED = 20  # names whose other calls are looked up
 MOST_UNTESTED = 20  # files of code for each with tests, where new code is expected to have some
 MOST_RISKY = 30  # files whose history is read
 RISK_DAYS = 180
+_COMMAND = re.compile(r"(?:^|/)(?:management|[Cc]onsole)/[Cc]ommands/")  # of Django and Laravel
 COMPILED = tuple(".rs .go .java .kt .scala .cs .swift .c .h .cc .cpp .hpp .ts .tsx .dart .zig".split())  # with types
 
 
@@ -247,12 +249,12 @@ class Change:
         return any(file_kind(caller) is FileKind.TEST for caller, _ in through_base)
 
     def _is_reached(self, path: str, qualified: str) -> bool:
-        """Whether a test uses a definition, or may reach what an earlier class overrides, or what only requests and
-        pages lead to."""
+        """Whether a test uses a definition, or may reach what an earlier class overrides, or what only requests,
+        pages and the names of commands lead to."""
         is_in_new = self._is_new(qualified.rpartition(".")[0])
         if not is_in_new and self._code.is_override(self._project.index, self._store, path, qualified):
             return True
-        from_outside = path_role(path)[1] in ("api", "presentation")
+        from_outside = path_role(path)[1] in ("api", "presentation") or _COMMAND.search(path) is not None
         return self._is_tested(path, qualified) or (from_outside and self._has_changed_test(path))
 
     def _has_changed_test(self, path: str) -> bool:
