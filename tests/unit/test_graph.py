@@ -1653,12 +1653,16 @@ def test_tests_to_run_are_tests_and_reach_implementations_and_users(tmp_path: Pa
         "core/src/test/kotlin/tea/CellarTest.kt": "package tea\n\nclass CellarTest {\n    val it = Cellar()\n}\n",
         "testing/src/main/kotlin/tea/TestStore.kt": "package tea\n\nclass TestStore : Store {\n"
         "    override fun all() = 2\n}\n",
+        "Shop/Cart.cs": "namespace Shop;\npublic class Cart { }\n",
+        "Shop.Tests/BaseShopTest.cs": "namespace Shop.Tests;\nusing Shop;\npublic class BaseShopTest { Cart cart; }\n",
+        "Shop.Tests/TotalTests.cs": "namespace Shop.Tests;\npublic class TotalTests : BaseShopTest { }\n",
     }
     root = written(tmp_path, sources)
     expected = {
         "app/crud.py": ("tests/test_items.py",),
         "app/deps.py": ("tests/test_items.py",),
         "core/src/main/kotlin/tea/Store.kt": ("core/src/test/kotlin/tea/CellarTest.kt",),
+        "Shop/Cart.cs": ("Shop.Tests/TotalTests.cs",),
     }
     with opened(root) as engine:
         found = {path: engine.code.impact(ImpactRequest(path, root=str(root))).tests for path in expected}

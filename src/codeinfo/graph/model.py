@@ -34,7 +34,8 @@ _DAMPING = 0.85
 _ROUNDS = 40  # the values converge to three digits well before
 
 _MOST_HELPED = 5  # tests that use a helper
-_FAKE = re.compile(r"(?:\A|/)Test[A-Z]\w*(?<!Test)(?<!Tests)\.\w+$")  # stands in for something: TestUserStore.kt
+# Stands in for something or is what tests extend: TestUserStore.kt, BaseShopTest.cs.
+_FOR_TESTS = re.compile(r"(?:\A|/)(?:Test[A-Z]\w*(?<!Test)(?<!Tests)|(?:Abstract|Base)[A-Z]\w*)\.\w+$")
 
 FORMAT = 36  # raise when the serialization or the meaning of the facts changes
 
@@ -342,10 +343,10 @@ class Graph(Struct, frozen=True, dict=True):
 
     def _is_helper(self, test: str) -> bool:
         """Whether a file among the tests only helps them: other tests use it, or its name or place says so."""
-        is_fake = _FAKE.search(test) is not None
+        is_for_tests = _FOR_TESTS.search(test) is not None
         is_used = any(edge.source in self.tests for edge in self.edges_to(test))
         is_placed = is_test_helper(test) or "/src/main/" in f"/{test}"
-        return is_placed or (is_used and (is_fake or not is_test_name(test)))
+        return is_placed or (is_used and (is_for_tests or not is_test_name(test)))
 
     @cached_property
     def _tests_by_stem(self) -> Mapping[str, list[str]]:
