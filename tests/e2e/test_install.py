@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +302,49 @@ def test_a_skill_that_was_edited_is_kept(own_folders: Path) -> None:
     assert actions[str(skill)] == "kept"
     uninstall(Engine(Config.load()), UninstallRequest())
     assert skill.read_text().strip() == "Ours."
+
+
+@contextmanager
+def room_for(size: int) -> Iterator[None]:
+    """No file may become longer, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_an_installation_that_finds_no_room_leaves_nothing(own_folders: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, request = Engine(Config.load()), InstallRequest(("claude-code",), skill=True)
+    skill = own_folders / ".claude/skills/codeinfo/SKILL.md"
+    recorded = Config.load().paths.data_dir / "installed.json"
+    with room_for(len(installing.SKILL)):  # the record has the skill, quoted
+        added, failed = install(engine, request).changes
+    assert (added.action, failed.action) == ("added", "failed")
+    assert not (own_folders / ".claude").exists()
+    assert [*json.loads(recorded.read_bytes())] == [added.path]
+
+    assert [change.action for change in install(engine, request).changes] == ["unchanged", "added"]
+    monkeypatch.setattr(installing, "SKILL", installing.SKILL + "More.\n" * 2000)
+    with room_for(len(installing.SKILL)):
+        assert [change.action for change in install(engine, request).changes] == ["unchanged", "failed"]
+    assert [change.action for change in install(engine, request).changes] == ["unchanged", "updated"]
+    assert [change.action for change in uninstall(engine, UninstallRequest()).changes] == ["removed", "removed"]
+    assert not skill.exists()
+    assert not (own_folders / ".claude").exists()
+
+
+def test_what_was_removed_is_reported_though_the_record_finds_no_room(own_folders: Path) -> None:
+    client = next(client for client in CLIENTS if client.name == "cursor")
+    path = put(client, own_folders, before := '{"mcpServers": {}}\n')
+    engine = Engine(Config.load())
+    install(engine, InstallRequest(("cursor",), skill=True))
+    with room_for(len(before)):
+        changes = uninstall(engine, UninstallRequest()).changes
+    assert [change.action for change in changes] == ["removed", "removed"]
+    assert path.read_text() == before
+    assert not (own_folders / ".cursor/skills/codeinfo/SKILL.md").exists()
 
 
 def test_codex_may_take_its_time(own_folders: Path) -> None:

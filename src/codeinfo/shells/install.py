@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -349,25 +350,41 @@ def _write(plan: Plan, record: Record) -> None:
     target = Path(os.path.realpath(plan.path))  # a link to a file elsewhere stays a link
     if plan.after is None:
         target.unlink()
-        record.forget(plan.path)
-        _remove_folders(target.parent, record)
+        _forget(plan.path, target.parent, record)
         return
-    _make_folders(target.parent, record)
-    mode = target.stat().st_mode & 0o777 if target.exists() else 0o600
-    if plan.inserted:
-        record.keep(plan.path, plan.inserted)  # before the file changes: a crash in between only leaves a stale record
-    replace_file(target, plan.after.encode("utf-8", "surrogateescape"), mode=mode)
+    mode, recorded = target.stat().st_mode & 0o777 if target.exists() else 0o600, record.inserted_text(plan.path)
+    try:
+        _make_folders(target.parent, record)
+        if plan.inserted:
+            record.keep(plan.path, plan.inserted)  # before the file changes: a crash leaves at most a stale record
+        replace_file(target, plan.after.encode("utf-8", "surrogateescape"), mode=mode)
+    except OSError:  # nothing was written, so nothing is left behind
+        if recorded:
+            with suppress(OSError):
+                record.keep(plan.path, recorded)
+        else:
+            _forget(plan.path, target.parent, record)
+        raise
     os.chmod(target, mode)  # whatever the umask left of it
     if plan.action == "removed":
-        record.forget(plan.path)
+        _forget(plan.path, target.parent, record)
+
+
+def _forget(path: Path, folder: Path, record: Record) -> None:
+    """The file is as it should be; what cannot be forgotten on a full disk only makes the record longer."""
+    with suppress(OSError):
+        record.forget(path)
+    with suppress(OSError):
+        _remove_folders(folder, record)
 
 
 def _make_folders(folder: Path, record: Record) -> None:
     """Created folders are recorded, so that they can be removed."""
-    missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    for parent in missing:
+    for parent in (folder, *folder.parents):
+        if parent.exists():
+            break
         record.keep(parent, MADE_FOLDER)
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _remove_folders(folder: Path, record: Record) -> None:
@@ -376,6 +393,8 @@ def _remove_folders(folder: Path, record: Record) -> None:
             return
         try:
             parent.rmdir()
+        except FileNotFoundError:
+            pass  # it was only recorded
         except OSError:
             return  # other files are in it by now
         record.forget(parent)
