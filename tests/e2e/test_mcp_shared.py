@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 import pytest
+from durability_tools import can_mount
 from mcp_help import INITIALIZE, Lines, ProcessLines, command, lines, reply_of, sdk_client
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
@@ -294,6 +295,35 @@ def test_without_a_private_folder_a_client_is_served_by_its_own_process(
         assert first_file(session, "payment") == "refund.py"
         assert not servers(runtime)
     assert "no server is shared with other agents" in log.read_text()
+
+
+def test_a_server_that_cannot_start_is_not_started_again_and_again(runtime: Path, tmp_path: Path) -> None:
+    folder, log = project(tmp_path / "one", "refund"), tmp_path / "log"
+    with lines(folder):
+        (lock,) = (runtime / "codeinfo").glob("*.lock")
+        os.kill(started(runtime), signal.SIGTERM)
+        assert not eventually(lambda: not servers(runtime))
+    lock.unlink()
+    lock.mkdir()
+    with log.open("wb") as stderr, lines(folder, stderr=stderr) as session:
+        assert first_file(session, "payment") == "refund.py"
+    lock.rmdir()
+    assert "the server failed to start" in log.read_text()
+
+
+def test_a_server_is_shared_though_the_disk_of_its_socket_is_full(runtime: Path, tmp_path: Path) -> None:
+    if not can_mount(tmp_path):
+        pytest.skip("mounting a file system needs more rights")
+    folder, log = project(tmp_path / "one", "refund"), tmp_path / "log"
+    full = f"mount -t tmpfs -o size=16k none {runtime} && head -c 16k /dev/zero >{runtime}/filler; exec"
+    line = ["unshare", "--mount", "--", "/bin/sh", "-c", f'{full} "$@"', "sh", *command()]
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(line, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr)
+        session = ProcessLines(process)
+        session.introduce()
+        assert first_file(session, "payment") == "refund.py"
+        process.communicate()
+    assert log.read_bytes() == b""
 
 
 def test_what_was_said_before_the_end_of_the_input_is_answered(runtime: Path, tmp_path: Path) -> None:

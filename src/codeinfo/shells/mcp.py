@@ -379,8 +379,9 @@ def serve_shared() -> None:
     lock = open_private(f"{place}.lock", os.O_RDWR)
     if not try_lock(lock, place):
         os._exit(0)
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, str(os.getpid()).encode(), 0)  # for debugging
+    with suppress(OSError):  # for debugging, which a full disk must not prevent
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, str(os.getpid()).encode(), 0)
     place.unlink(missing_ok=True)  # of a server that was killed
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(place))

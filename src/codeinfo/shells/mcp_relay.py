@@ -373,6 +373,8 @@ def _connect(journal: Journal) -> socket.socket:
         except OSError as error:
             raise Unavailable(f"{place}: {error.strerror}") from error
         server.close()
+        if starting is not None and (starting.poll() or 0) > 0:  # the next one would fail as well
+            raise Unavailable(f"the server failed to start; {place}.log may say why")
         if starting is None or starting.poll() is not None:  # it ends at once if another one is still ending
             starting = _start_server(place, flags)
         time.sleep(_RETRY_S)
@@ -382,22 +384,21 @@ def _connect(journal: Journal) -> socket.socket:
 def _start_server(place: Path, flags: Mapping[str, str]) -> subprocess.Popen[bytes]:
     from codeinfo.index.pool import worker_command
 
-    log_file = os.open(f"{place}.log", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    flags_of_log = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
     try:
-        process = subprocess.Popen(
-            worker_command("codeinfo.shells.mcp", "serve_shared"),
-            stdin=subprocess.PIPE,
-            stdout=log_file,
-            stderr=log_file,
-            cwd="/",
-            # Each client has two threads; glibc would give them separate heaps, which stay half empty.
-            env=os.environ | {"MALLOC_ARENA_MAX": "1"},
-            start_new_session=True,  # signals of one client's terminal must not end it
-        )
+        with open(os.open(f"{place}.log", flags_of_log, 0o600), "wb") as log_file:
+            process = subprocess.Popen(
+                worker_command("codeinfo.shells.mcp", "serve_shared"),
+                stdin=subprocess.PIPE,
+                stdout=log_file,
+                stderr=log_file,
+                cwd="/",
+                # Each client has two threads; glibc would give them separate heaps, which stay half empty.
+                env=os.environ | {"MALLOC_ARENA_MAX": "1"},
+                start_new_session=True,  # signals of one client's terminal must not end it
+            )
     except OSError as error:
         raise Unavailable(f"a server could not be started: {error.strerror}") from error
-    finally:
-        os.close(log_file)
     assert process.stdin is not None
     with suppress(OSError), process.stdin as pipe:
         pipe.write(json.dumps({"place": str(place), "flags": dict(flags)}).encode())
