@@ -407,6 +407,102 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
 
 
 @pytest.mark.parametrize(
+    ("query", "first", "line"),
+    [
+        ("/api/users/42", "web/src/app/api/users/[userId]/route.ts", "GET"),
+        ("DELETE /api/users/42?force=1", "web/src/app/api/users/[userId]/route.ts", "DELETE"),
+        ("/reports/weekly", "web/src/app/(main)/reports/[name]/page.tsx", "Page"),
+        ("/blog/hello", "site/src/routes/blog/[slug]/+page.svelte", "slug"),
+        ("GET /api/carts/7", "nuxt/server/api/carts/[id].get.ts", "eventHandler"),
+        ("POST /api/upload", "routes/api.php", "upload"),
+        ("GET /api/songs/42", "routes/api.php", "apiResource"),
+        ("PATCH /api/v1/notes/n-81", "proto/note_service.proto", "patch"),
+        ("POST /flows/9f0c/replay", "tool/web/app.py", "replay"),
+        ("GET /entries/5.json", "src/Controller/EntryController.php", "entry"),
+        ("GET /orders/42", "cmd/server.go", "orders"),
+    ],
+)
+def test_the_code_that_serves_a_path_is_found_by_a_real_one(tmp_path: Path, query: str, first: str, line: str) -> None:
+    files = {
+        "web/src/app/api/users/[userId]/route.ts": """export async function GET(request) {
+  return json(await users.one(request));
+}
+
+export async function DELETE(request) {
+  return json(await users.remove(request));
+}
+""",
+        "web/src/app/api/users/route.ts": "export async function GET() {\n  return json(await api.users.all());\n}\n",
+        "web/src/app/(main)/reports/[name]/page.tsx": "export default function Page() {\n  return <Chart />;\n}\n",
+        "web/src/app/(main)/reports/weekly-reports.tsx": "export function WeeklyReports() {\n  return <Week />;\n}\n",
+        "site/src/routes/blog/[slug]/+page.svelte": "<script>\n  export let slug;\n</script>\n",
+        "nuxt/server/api/carts/[id].get.ts": "export default eventHandler(read);\n",
+        "web/src/client.ts": """export const upload = (file) => http.post("/api/upload", file);
+export const song = (id) => http.get(`/api/songs/${id}`);
+export const replay = (id) => http.post(`/flows/${id}/replay`);
+export const order = (id) => http.get(`/orders/${id}`);
+export const remove = (id) => http.delete(`/api/users/${id}`);
+""",
+        "routes/api.php": """<?php
+Route::prefix('api')->group(function () {
+    Route::get('uploads', ListUploads::class);
+    Route::post('upload', Upload::class);
+    Route::apiResource('songs', SongController::class);
+});
+""",
+        "app/Models/Song.php": "<?php\n\nclass Song extends Model\n{\n    // a song of the api, 42\n}\n",
+        "proto/note_service.proto": """service NoteService {
+  rpc GetNote(GetNoteRequest) returns (Note) {
+    option (google.api.http) = {get: "/api/v1/{name=notes/*}"};
+  }
+  rpc UpdateNote(UpdateNoteRequest) returns (Note) {
+    option (google.api.http) = {
+      patch: "/api/v1/{note.name=notes/*}"
+    };
+  }
+}
+""",
+        "server/patch_notes.go": "package server\n\n// PatchNotes of the api, v1\nfunc PatchNotes() {}\n",
+        "tool/web/app.py": """handlers = [
+    (r"/flows(?:\\.json)?", Flows),
+    (r"/flows/(?P<flow_id>[0-9a-f\\-]+)/replay", ReplayFlow),
+]
+""",
+        "src/Controller/EntryController.php": """<?php
+
+class EntryController
+{
+    #[Route(path: '/entries/{entry}.{_format}', methods: ['GET'])]
+    public function entryAction() {}
+}
+""",
+        "cmd/server.go": """package main
+
+func routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /orders/{id}", show)
+}
+""",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        found = engine.search(SearchRequest(query, paths=(str(tmp_path),)))
+    assert found.hits[0].path == first
+    assert line in found.hits[0].text
+    assert found.quality.status == "ok"
+
+
+def test_a_path_that_nothing_serves_is_not_said_to_be_served(tmp_path: Path) -> None:
+    files = {
+        "routes/api.php": "<?php\n\nRoute::prefix('api')->group(fn () => Route::apiResource('songs', Songs::class));\n",
+        "app/Lyrics.php": "<?php\n\nclass Lyrics\n{\n    public function ofSong(Song $song) {}\n}\n",
+        "web/lyrics.ts": "export const lyrics = (id) => http.get(`/api/songs/${id}/lyrics`);\n",
+    }
+    with make_engine(write(tmp_path, files)) as engine:
+        found = engine.search(SearchRequest("/api/songs/{song}/lyrics", paths=(str(tmp_path),)))
+    assert found.hits[0].path == "web/lyrics.ts"  # which requests it
+    assert "the first result serves this path" not in found.quality.reasons
+
+
+@pytest.mark.parametrize(
     "query",
     [
         "Add support for parsing the body, twice",

@@ -1,5 +1,5 @@
-"""Routes of web frameworks: which function or class serves one, what links to it by its name or requests its path, and
-the controllers that a table of routes of Rails names.
+"""Routes of web frameworks: which function, class or file serves one, what links to it by its name or requests its
+path, and the controllers that a table of routes of Rails names.
 
 Django           path("cart/", views.cart, name="cart")             reverse("shop:cart"), {% url 'shop:cart' %}
 Flask, FastAPI   @shop.route("/cart"), Pay.as_view("pay")           url_for("shop.cart"), url_for(".cart")
@@ -91,10 +91,15 @@ def links_to(route: Route, lines: FileLines, *, is_alone: bool) -> Iterator[int]
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 _INSERT = r"\{(?:(?!(?P=quote))[^{}\n])*+\}"
-_STRING = rf"""(?P<quote>["'`])(?P<path>(?:{_INSERT}|(?!(?P=quote)|{_INSERT})[^\s\\]|\\\w)*+)(?P=quote)"""
+_METHODS = "(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)"
+_STRING = (
+    rf"""(?P<quote>["'`])(?P<path>(?:{_METHODS} )?(?:{_INSERT}|(?!(?P=quote)|{_INSERT})[^\s\\]|\\[\w.-])*+)(?P=quote)"""
+)
 _QUOTED = re.compile(_STRING)
 # A word and the string behind it: `path("cart/"`, `@GetMapping(value = "/cart"`, `prefix="/cart"`, `scope "/cart"`.
-_DECLARING = re.compile(rf"\b(?P<call>(?P<word>\w+)(?:\(| ?[=:] ?| ))\s*+(?:\w+\s*+=\s*+)?[{{\[]?\s*+[rf$@]*{_STRING}")
+_DECLARING = re.compile(
+    rf"\b(?P<call>(?P<word>\w+)(?:\(| ?[=:] ?| ))\s*+(?:\w+\s*+[=:]\s*+)?[{{\[]?\s*+[rf$@]*{_STRING}"
+)
 _VERB, _TITLED = "(?:get|post|put|patch|delete|any|match|view)", "(?:Get|Post|Put|Patch|Delete)"
 # By the signs around the word; a verb alone may be that of a client.
 _DECLARERS = re.compile(
@@ -118,6 +123,9 @@ _VARYING = re.compile(
     r"\((?:[^()]|\([^()]*\))*\)|<[^<>]*>|[#$]?\{[^{}]*\}|\[[^\[\]]*\]|:\w+|\*\w*|%\(\w+\)\w|%\w|\b\d+\b"
     r"|[\da-f]{8}-[\da-f-]{20,}"
 )
+_OPTIONAL = re.compile(r"\(\?:[^()]*\)\?")  # `/flows(?:\.json)?`
+_FORMAT = re.compile(r"(?<=.)\.(?:\0|json|xml|html?)\Z")  # `/entries.{_format}`
+_BOUND = re.compile(r"\{[\w.]+=([^{}]*)\}")  # of a protobuf service: `/v1/{name=memos/*}`
 _ANCHORS = re.compile(r"\A(?:[A-Z]+ )?(?:\^|\\A)?|\?\Z|[$]\Z|\\[zZ]\Z")
 _HOST = re.compile(r"\A(?:https?:)?//(?:localhost|127\.0\.0\.1|testserver|test)?(?::[^/]*)?(?=/)")
 Path = tuple[str, ...]  # its names; "" stands for any one
@@ -169,8 +177,114 @@ def requested_paths(text: str) -> Iterator[Path]:
 
 
 def _names_in(written: str) -> Path:
-    parts = _VARYING.sub("\0", written).strip("/").split("/")
+    written = _BOUND.sub(r"\1", _OPTIONAL.sub("", written))
+    parts = (_FORMAT.sub("", part) for part in _VARYING.sub("\0", written).strip("/").split("/"))
     return tuple("" if "\0" in part else part.lower() for part in parts if part)
+
+
+# --- a path that somebody asks for -----------------------------------------------------------------------------------
+
+_PLACED = re.compile(r"(.+)\.(?:[cm]?[jt]sx?|vue|svelte|astro)")
+_SERVING = re.compile(r"route|page|\+(?:page|server)(?:\.server)?")
+_UNNAMED = re.compile(r"\(.*\)|@.*|_?index|")  # folders and files that a path does not have
+_METHOD = re.compile(r"\.(?:get|post|put|patch|delete)\Z")  # behind a name of Nitro
+_MOST_FOLDERS = 12  # around one that says what a file serves
+_HANDLED = re.compile(r"\s*+,\s*+(?:\w+\.)*+[A-Z]\w*+\s*+[,)]")  # behind a path: the class that serves it
+_PREFIX = re.compile(r"api|rest|v\d+")  # a server outside of the code adds these
+
+
+class Place(NamedTuple):
+    """Where a path that is asked for stands."""
+
+    is_declared: bool  # rather than requested
+    has_method: bool
+    names: int  # as many of its path
+    is_end: bool  # of it, rather than the start of longer paths
+    literals: int
+    is_whole: bool  # but for what a server adds
+    line: str  # that has it, from its start
+
+    @property
+    def rank(self) -> tuple[int, ...]:
+        return self.is_declared, self.has_method, self.names, self.is_end, self.literals
+
+
+class AskedRoute(NamedTuple):
+    """`POST /api/users/42`"""
+
+    method: str
+    path: Path
+
+    @property
+    def traces(self) -> re.Pattern[str]:
+        """What a text that declares or requests it has, and a file that serves it by its place."""
+        names = "|".join(re.escape(name) for name in self.path if name)
+        return re.compile(rf"(?i)[\"'`/=.](?:{names})(?![\w-])")
+
+    def served_by_place(self, path: str) -> bool:
+        """Whether a file is `app/(main)/users/[userId]/route.ts` for `/users/42`."""
+        if not self.traces.search(path):
+            return False
+        places = (self._compare(_names_in("/".join(names))) for names in _placed_names(path))
+        return any(place is not None and place.names == len(self.path) for place in places)
+
+    def best_place(self, text: str, file: str) -> Place | None:
+        """Where a text declares this path or at least half of it, or has all of it in a string."""
+        if not self.traces.search(text):
+            return None
+        places = []
+        for served in served_paths(text, file):
+            if place := self._compare(served.path, is_start=served.is_start):
+                line, _, _ = served.around.partition("\n")
+                places.append(place._replace(is_declared=True, has_method=self._has_method(served.around), line=line))
+        for row in _QUOTED.finditer(text):
+            place = self._compare(_names_in(_ANCHORS.sub("", row["path"])))
+            if place and place.names == len(self.path):
+                is_pattern = file.endswith(".proto") or "(?P<" in row["path"]
+                is_declared = is_pattern or _HANDLED.match(text, row.end()) is not None
+                line = text[_line_start(text, row.start()) : row.end()]
+                places.append(place._replace(is_declared=is_declared, has_method=self._has_method(line), line=line))
+        return max(places, key=lambda place: place.rank, default=None)
+
+    def _has_method(self, around: str) -> bool:
+        return re.search(rf"(?i)(?<![a-z]){self.method}", around) is not None
+
+    def _compare(self, served: Path, *, is_start: bool = False) -> Place | None:
+        before = match_path(served, self.path, is_start=is_start)
+        if before is None:
+            return None
+        behind = self.path[len(before) + len(served) :]
+        if behind[1:] and behind[1] not in _ACTIONS:  # of one of what is served at its start
+            return None
+        pairs = zip(served, self.path[len(before) :], strict=False)
+        literals = sum(name == asked != "" and not _PREFIX.fullmatch(name) for name, asked in pairs)
+        needed = [name for name in (*before, *served) if not _PREFIX.fullmatch(name)]
+        if not literals or 2 * len(served) < len(needed):
+            return None
+        is_whole = not behind and all(map(_PREFIX.fullmatch, before))
+        return Place(False, False, len(served), not is_start, literals, is_whole, "")
+
+
+def _placed_names(path: str) -> Iterator[list[str]]:
+    """What a file may serve by its place in Next.js, SvelteKit, Nuxt, Astro, Nitro or Remix."""
+    *folders, name = path.split("/")
+    if not (placed := _PLACED.fullmatch(name)):
+        return
+    own = _METHOD.sub("", placed[1])
+    for at, folder in enumerate(folders[:_MOST_FOLDERS]):
+        names = folders[at + 1 :]
+        if folder in ("app", "routes") and _SERVING.fullmatch(own):
+            yield [name for name in names if not _UNNAMED.fullmatch(name)]
+        elif folder == "pages" or (folder == "server" and names[:1] == ["api"]):
+            yield [name for name in (*names, own) if not _UNNAMED.fullmatch(name)]
+        elif folder == "routes" and folders[at - 1] in ("app", "server"):
+            dotted = own.replace("$", ":").split(".")
+            yield [name for name in (*names, *dotted) if not _UNNAMED.fullmatch(name)]
+
+
+def read_asked_route(text: str) -> AskedRoute:
+    method, _, path = text.rpartition(" ")
+    return AskedRoute(method, _names_in(path.partition("?")[0]))
 
 
 _RAILS_CONTROLLER = re.compile(r"(?:.*/)?app/controllers/(.+)_controller\.rb")

@@ -167,8 +167,9 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
         query = replace(query, terms=query.heaviest(MOST_TERMS))
     weights = options.weights or weights_for(query, embedder, options.intent)
     gathered = evidence = gather(query, view, embedder, weights, options)
-    if gathered.quoted.label_uses:
-        query = replace(query, quotations=(*query.quotations, *gathered.quoted.label_uses.values()))
+    if gathered.quoted.label_uses or gathered.quoted.lines:
+        quoted = gathered.quoted
+        query = replace(query, quotations=(*quoted.lines, *query.quotations, *quoted.label_uses.values()))
     if options.fusion == "rrf":
         evidence, weights = rank_channels(gathered, query, weights)
     scores = fuse(evidence, weights)
@@ -935,6 +936,7 @@ def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequen
         alone=len(ranked) == 1,
         quoted=quoted.is_whole and not shows_key and bool((view.row_file[list(quoted.rows)] == first).any()),
         shown_by_key=shows_key,
+        served=bool((view.row_file[list(quoted.served)] == first).any()),
         defined=any(symbol.file == first and symbol.name == query.names[0] for symbol in evidence.definitions),
     )
 

@@ -26,6 +26,7 @@ NAMES = STEM | DEFINED
 ALL_OF_IT = 0.999
 QUOTED = "the first result contains the exact text"
 SHOWN_BY_KEY = "the first result shows the exact text, by its key"
+SERVED = "the first result serves this path"
 OK = 0.85  # at or above, nine of ten answers have a right file among the first three (.91 to .98 by set)
 THERE = 0.97  # that a name or a text occurs is certain, whatever it means
 UNSAID = 0.3  # nearly every file has a letter
@@ -48,6 +49,7 @@ class AnswerFeatures(Struct, frozen=True):
     alone: bool = False  # no other file matches at all
     quoted: bool = False  # the first file contains the query's text verbatim
     shown_by_key: bool = False  # or the key of that text
+    served: bool = False  # or serves the route that is the query
     defined: bool = False  # the first file defines the name asked for
 
 
@@ -101,10 +103,10 @@ def assess(features: AnswerFeatures, query: Query) -> Quality:
     is_name = query.bare_name and (
         features.defined or not query.names_owner
     )  # `repo.issues.new` may be any three words
-    is_there = features.quoted or features.shown_by_key or (is_name and features.named >= ALL_OF_IT)
+    is_there = features.quoted or features.shown_by_key or features.served or (is_name and features.named >= ALL_OF_IT)
     confidence = max(round(1 / (1 + math.exp(-score)), 3), THERE if is_there else 0.0)
     if confidence >= OK:
-        proofs = {QUOTED: features.quoted, SHOWN_BY_KEY: features.shown_by_key}
+        proofs = {QUOTED: features.quoted, SHOWN_BY_KEY: features.shown_by_key, SERVED: features.served}
         return Quality("ok", confidence, tuple(proof for proof, is_given in proofs.items() if is_given))
     reasons = _reasons(features)
     return Quality("low_confidence", confidence, reasons, _hint(features, query))

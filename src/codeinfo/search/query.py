@@ -122,6 +122,7 @@ class Query(Struct, frozen=True):
     project_files: str  # pattern of the files that set up what it asks about: CI, images, supported versions…
     names_version: bool  # it names a version or an older edition
     quotations: tuple[Quotation, ...]  # the first that occurs counts
+    route: str  # `POST /api/users/42`, if that is all of it
     is_english: bool  # as far as its letters tell
 
     @property
@@ -217,6 +218,7 @@ def read_query(text: str, *, project_words: frozenset[str] = frozenset(), intent
         project_files=project_files,
         names_version=_VERSION_WORD.search(_first_line(prose)) is not None,
         quotations=() if project_files else _quotations(prose),
+        route=prose.strip() if _ROUTE.fullmatch(prose.strip()) else "",
         is_english=prose.isascii() or not any(letter.isalpha() and letter > "\u024f" for letter in prose),
     )
 
@@ -361,7 +363,9 @@ _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
 _OPTION = re.compile(r"-{0,2}(?P<text>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
 # `repo.issues.new`, unless it is the name of a definition.
 _KEY = re.compile(r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|[a-z][\w-]*(?:\.[a-z][\w-]*){2,})")
-_ROUTE = re.compile(r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(/[\w{}:.*~-]+(?:/[\w{}:.*~-]+)*)/?")
+_ROUTE = re.compile(
+    r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(?P<path>(?:/[\w{}:.*~<>$@%+=\[\]-]+)+)/?(?:\?\S*)?"
+)
 _PRONOUNS = frozenset("how what where which who whose why".split())
 _CLAUSES = _PRONOUNS | {"that", "whether"}  # "keys from a file that others cannot read" asks
 _ASKING = _PRONOUNS | frozenset("when is are does do can should show find explain list".split())
@@ -384,8 +388,12 @@ def _quotations(text: str) -> tuple[Quotation, ...]:
         return (Quotation(line),)
     if route := _ROUTE.fullmatch(line):
         # A group of routes may have the first parts: `Group("/api")`, `nest("/api", …)`, `use("/api", …)`.
-        ends = (route[1][at.start() :] for at in re.finditer("/", route[1]))
-        return (*([Quotation(line)] if route[1] != line else []), *(Quotation(end, is_part=True) for end in ends))
+        ends = (route["path"][at.start() :] for at in re.finditer("/", route["path"]))
+        whole = line.partition("?")[0]
+        return (
+            *([Quotation(whole)] if route["path"] != whole else []),
+            *(Quotation(end, is_part=True) for end in ends),
+        )
     if option_or_key := _OPTION.fullmatch(line) or _KEY.fullmatch(line):
         return (Quotation(option_or_key["text"], is_part=True),)
     if " " not in line or _QUESTION.match(line) or _is_topic(line):

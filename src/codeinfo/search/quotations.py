@@ -1,19 +1,24 @@
-"""Where a text that a query quotes stands; of one in a file of translations, the code that shows it by its key."""
+"""Where a text that a query quotes stands; of one in a file of translations, the code that shows it by its key; of a
+route, the code that serves it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from codeinfo.model import FileKind
 from codeinfo.ports import Snapshot
 from codeinfo.search.channels import Floats, Ints, KeywordScores
 from codeinfo.search.query import Query, Quotation, Shape
 from codeinfo.tokens import terms
+
+if TYPE_CHECKING:
+    from codeinfo.languages.routes import AskedRoute
 
 # Chunks with all words of a quotation that are read, by the kinds that come first.
 MOST_READ = {FileKind.CODE: 120, FileKind.CONFIG: 120, FileKind.TEST: 20, FileKind.DOCS: 20}
@@ -33,6 +38,8 @@ _SEVERAL_WORDS = re.compile(r"\w+[._:/-]\w.*|\w*[a-z][A-Z].*")
 _TRANSLATIONS = re.compile(
     r"(?:\A|[/._-])(?:lang|langs|locale|locales|i18n|l10n|translations|messages|strings)(?=[/._-])", re.IGNORECASE
 )
+# Files that may declare routes.
+_TABLE = re.compile(r"(?i)(?:url|rout|app|main|server|program|startup|api|endpoint|web|http|controller|handler)[^/]*$")
 _ENGLISH = re.compile(r"(?:\A|[/._-])en(?:[-_]\w+)?(?=[/._-])")
 
 
@@ -43,13 +50,20 @@ class Quoted(Struct, frozen=True):
     is_whole: bool = False  # they have all of it, not a part
     label_uses: Mapping[int, Quotation] = {}  # those of code that shows it by its key, each with the key as it is used
     scores: Floats | None = None  # of every file, if it stands anywhere
+    lines: Sequence[Quotation] = ()  # of a route, where it stands, however it is written there
+    served: Collection[int] = ()  # the rows that serve all of it
 
 
 NOT_QUOTED = Quoted()
 
 
 def find_quoted(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
-    """The files that have a text of the query, or that show it by its key."""
+    """The files that have a text of the query, or that show it by its key; of a route, those that serve it first."""
+    quoted = _find_text(query, keyword, view)
+    return _find_served(query, quoted, view) if query.route else quoted
+
+
+def _find_text(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
     occurrence = _find_occurrence(query, keyword, view)
     if occurrence is None:
         return NOT_QUOTED
@@ -63,6 +77,63 @@ def find_quoted(query: Query, keyword: KeywordScores, view: Snapshot) -> Quoted:
     scores[view.row_file[rows]] = IN_DATA if is_data and not uses else PART if quotation.is_part else 1
     scores[view.row_file[list(uses)]] = SHOWN_BY_KEY
     return Quoted([*uses, *rows], bool(rows) and (not quotation.is_part or query.bare_name), uses, scores)
+
+
+def _find_served(query: Query, quoted: Quoted, view: Snapshot) -> Quoted:
+    """The files that serve a route by their place or declare it, before those that only have it in a string."""
+    from codeinfo.languages.routes import read_asked_route  # imported late: for routes only
+
+    asked = read_asked_route(query.route)
+    rows, is_declared, is_whole = _find_placed(asked, view), True, True
+    if not rows:
+        candidates = _rows_with_names(asked, view)
+        chunks = zip(candidates, view.chunks(candidates), strict=True)
+        read = ((row, asked.best_place(chunk.text, chunk.path)) for row, chunk in chunks)
+        places = {row: place for row, place in read if place is not None}
+        best = max((place.rank for place in places.values()), default=None)
+        rows = {row: Quotation(place.line) for row, place in places.items() if place.rank == best}
+        is_declared = all(places[row].is_declared for row in rows)
+        is_whole = all(places[row].is_whole for row in rows)
+    files = view.row_file[list(rows)]
+    if not 0 < len(set(files.tolist())) <= MOST_FILES:
+        return quoted
+    lines = [line for line in rows.values() if line.text]
+    scores = np.zeros(len(view.paths), np.float32)
+    scores[files] = 1 if is_declared else PART
+    if is_declared:
+        return Quoted(list(rows), scores=scores, lines=lines, served=rows.keys() if is_whole else ())
+    if quoted.scores is not None:
+        scores = np.maximum(scores, quoted.scores)
+    return replace(quoted, rows=[*rows, *quoted.rows], scores=scores, lines=lines)
+
+
+def _find_placed(asked: AskedRoute, view: Snapshot) -> dict[int, Quotation]:
+    """Of each file that serves a path by its place, the row that does, with its line."""
+    rows: dict[int, Quotation] = {}
+    method = asked.method or "default|GET|POST|PUT|PATCH|DELETE"
+    serving = re.compile(rf"(?m)^export (?=.*\b(?:{method})\b).*\b(?:function|const|class)\b.*$")
+    for file, path in enumerate(view.paths):
+        if asked.served_by_place(path) and view.kinds[file] == FileKind.CODE and view.file_rows[file]:
+            own = range(int(view.file_first[file]), int(view.file_first[file] + view.file_rows[file]))
+            found = ((row, serving.search(chunk.text)) for row, chunk in zip(own, view.chunks(own), strict=True))
+            rows |= next(({row: Quotation(match[0])} for row, match in found if match), {own[0]: Quotation("")})
+    return rows
+
+
+def _rows_with_names(asked: AskedRoute, view: Snapshot) -> list[int]:
+    """The rows of code that have most names of a path, and of these the most telling ones."""
+    having = np.zeros(len(view.row_file), np.float32)
+    for name in filter(None, asked.path):
+        needed = set(terms(name))
+        rows = [posting.rows for posting in view.postings(sorted(needed)).values()]
+        if needed and len(rows) == len(needed):
+            having[_rows_of_all(rows)] += 1
+    kinds = view.once("kinds", lambda: np.array(view.kinds))
+    tables = view.once("tables", lambda: np.array([_TABLE.search(path) is not None for path in view.paths], bool))
+    having[(kinds != FileKind.CODE)[view.row_file]] = 0
+    having[tables[view.row_file] & (having > 0)] += 0.5
+    best = np.argsort(-having, kind="stable")[:MOST_READ_FOR_KEY]
+    return [int(row) for row in best if having[row]]
 
 
 class _Occurrence(NamedTuple):
