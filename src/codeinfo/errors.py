@@ -133,7 +133,7 @@ class Interrupted(CodeInfoError):
 
 # --- errors of the machine -----------------------------------------------------------------------------------------
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _REFUSED = {errno.EROFS, errno.EACCES, errno.EPERM}
 _UNMAPPED = ("failed to map segment", "cannot allocate memory", "Cannot allocate memory")  # from the dynamic loader
 
@@ -154,6 +154,8 @@ def _os_error(error: OSError, where: object) -> CodeInfoError | None:
     if error.errno in _FULL:
         step = "Free some space there (CODEINFO_HOME moves CodeInfo's own files to another disk)"
         return OutOfSpace(f"the disk is full: {what}", step)
+    if error.errno == errno.EFBIG:
+        return too_large(what)
     if error.errno == errno.EIO:
         step = "Check the disk; what was written last may be missing, so run it again"
         return OutOfSpace(f"the disk failed: {what}", step, code="IO_FAILED")
@@ -173,6 +175,11 @@ def _os_error(error: OSError, where: object) -> CodeInfoError | None:
         step = "Change to one that exists, or name a folder by a path that begins with /"
         return UsageError("the current folder was removed", step, code="NO_WORKING_FOLDER")
     return None
+
+
+def too_large(what: object) -> OutOfSpace:
+    step = "Raise the limit (`ulimit -f`), then run it again"
+    return OutOfSpace(f"a file may not grow any larger: {what}", step, code="FILE_LIMIT")
 
 
 def _out_of_memory() -> OutOfSpace:

@@ -273,7 +273,10 @@ def test_a_single_word_that_may_be_a_mistyped_command_is_refused(engine: Scripte
 
 def test_a_command_that_deletes_is_not_suggested_for_a_vague_likeness(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.run(["card"]) == 2
-    assert capsys.readouterr().err.startswith("error: no such command 'card'. To search for it: `codeinfo search card`")
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: no such command 'card'\n  To search for it: `codeinfo search card`")
+    assert cli.run(["card", "--json"]) == 2
+    assert "codeinfo search card" in json.loads(capsys.readouterr().err)["error"]["next"]
     cli.run(["claer", "."])
     assert "Did you mean `codeinfo clear .`" in capsys.readouterr().err
 

@@ -115,6 +115,17 @@ def test_little_address_space(project: Path, megabytes: int) -> None:
     check_error(done, 7, "OUT_OF_SPACE")
 
 
+@pytest.mark.parametrize("kilobytes", [1, 40])
+def test_files_that_may_not_grow(project: Path, kilobytes: int) -> None:
+    limit = kilobytes << 10
+    assert started("clear", project, "--yes").returncode == 0
+    done = started(
+        "index", project, "--json", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit,) * 2)
+    )
+    check_error(done, 7, "FILE_LIMIT")
+    assert "ulimit -f" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

@@ -2033,7 +2033,10 @@ def test_what_a_template_names_is_said_where_nothing_calls(tmp_path: Path) -> No
     }
     with indexed(tmp_path, sources) as engine:
         found = engine.code.calls(CallsRequest("shown", str(tmp_path)))
+        (tmp_path / "first.html").write_text("{{ shown() }}\n")
+        both = engine.code.calls(CallsRequest("shown", str(tmp_path)))
     assert found.notes == ("its name is in pages or in files without a syntax tree: page.html",)
+    assert both.notes == ("its name is in pages or in files without a syntax tree: first.html and 1 more",)
 
 
 def test_uses_of_a_type_that_xml_names_are_not_complete(tmp_path: Path) -> None:

@@ -253,9 +253,16 @@ class CodeLookup(Lookup):
     """Lookup in folders, for `ask` and agents."""
 
     def __init__(
-        self, engine: EngineParts, paths: Sequence[str], progress: ProgressSink = None, left_out: Sequence[Path] = ()
+        self,
+        engine: EngineParts,
+        paths: Sequence[str],
+        progress: ProgressSink = None,
+        left_out: Sequence[Path] = (),
+        *,
+        refresh: bool = True,
     ) -> None:
         super().__init__(engine, progress)
+        self._is_refreshed = not refresh
         self._paths = tuple(dict.fromkeys(paths))
         self._scope = Scope.of(map(engine.indexes.find, paths or ("",)))
         self._left_out = tuple(path.resolve() for path in left_out)  # files that must not be used for the answer
@@ -580,7 +587,7 @@ class AnswerOperations:
         self, request: ops.AskRequest | DocsAskRequest, progress: ProgressSink, left_out: Sequence[Path]
     ) -> Lookup:
         if isinstance(request, ops.AskRequest):
-            return CodeLookup(self._engine, request.paths, progress, left_out)
+            return CodeLookup(self._engine, request.paths, progress, left_out, refresh=request.refresh)
         return DocumentLookup(self._engine, request, progress)
 
     def _reply(

@@ -98,7 +98,7 @@ def chunk_settings(index: IndexSettings) -> ChunkSettings:
 
 # --- one index --------------------------------------------------------------------------------------------------------
 
-TOKENS_VERSION = 46  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
+TOKENS_VERSION = 47  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 3  # raise when sources/masking masks more: what older rules missed must not stay in an index
 KEYWORD_ONLY = (
     "no embedding model is configured, so this is keyword search only; set embedding.provider to search by meaning too"
@@ -629,7 +629,7 @@ class _Refresh(Struct, frozen=True):
                 unchanged=counts.files - done.added - done.changed,
                 rebuilt=rebuilt,
                 skipped=(*baseline.walk.skipped, *counts.skipped, *(skip for skip in done.skipped if skip.matters)),
-                notes=(*run_notes, *done.notes, *standing),
+                notes=(*run_notes, *sorted(done.notes), *standing),
                 took_ms=round(1000 * took, 1),
                 model_id=index.file_embedder.model_id if index.file_embedder else "",
             )

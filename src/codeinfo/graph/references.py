@@ -1123,7 +1123,7 @@ def _configurations_naming(index: CodeIndex, name: str) -> list[str]:
 
 
 def _first_of(places: Sequence[str]) -> str:
-    return f"{places[0]} and {len(places) - 1} more" if len(places) > 1 else places[0]
+    return f"{min(places)} and {len(places) - 1} more" if len(places) > 1 else places[0]
 
 
 def _count_lost_calls(index: CodeIndex, symbol: SymbolId, definition: Definition) -> int:

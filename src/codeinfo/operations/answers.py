@@ -7,7 +7,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import Distance, Dropped
-from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, Texts, registry
+from codeinfo.operations.base import PROJECT, Arg, EmptyRequest, Folders, Opt, Refresh, Texts, registry
 
 OPERATIONS, _operation, _change = registry(group="answers", section="Conversations, agents, models")
 
@@ -135,6 +135,7 @@ class AskRequest(Struct, frozen=True):
     provider: ProviderName = ""
     model: ModelName = ""
     trace: ShowTrace = False
+    refresh: Refresh = True
 
 
 @_change("chat", Answer, "answers.refuse_chat", group="local", section="Search and ask")

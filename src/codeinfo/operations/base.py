@@ -61,6 +61,7 @@ Arg = partial(Input, "", argument=True)
 Limit = Annotated[int, Opt("At most this many results.", short="n", minimum=1, maximum=1000)]
 # A folder or file means that part of its project; none means the whole project around the current folder.
 Folders = Annotated[Texts, Arg("Folders and files to look in; the whole project you are in by default.", names=PROJECT)]
+Refresh = Annotated[bool, Opt("Look for changed files first.")]
 Revision = Annotated[str, Opt("Look in this git revision, without checking it out.", metavar="REV")]
 Project = Annotated[str, Opt("The project's folder; the current one by default.", metavar="DIR", names=PROJECT)]
 

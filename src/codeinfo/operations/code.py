@@ -11,7 +11,7 @@ from typing import Annotated
 from msgspec import Struct, field
 
 from codeinfo.model import RelatedMemory
-from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Revision, Texts, registry
+from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Refresh, Revision, Texts, registry
 
 OPERATIONS, _operation, _ = registry(group="code", section="Code")
 
@@ -20,7 +20,6 @@ NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define 
 
 Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.", names=PROJECT)]
 Root = Annotated[str, Opt("The file's project; found from the file by default.", metavar="FOLDER", names=PROJECT)]
-Refresh = Annotated[bool, Opt("Look for changed files first.")]
 
 
 # --- symbols ---------------------------------------------------------------------------------------------------------

@@ -8,7 +8,19 @@ from msgspec import Struct, field
 
 from codeinfo.model import FileKind, Intent, SearchResult, Skip
 from codeinfo.operations.answers import ModelName, ProviderName
-from codeinfo.operations.base import FILE, PROJECT, Arg, Folders, Limit, Opt, Revision, Texts, has_skips, registry
+from codeinfo.operations.base import (
+    FILE,
+    PROJECT,
+    Arg,
+    Folders,
+    Limit,
+    Opt,
+    Refresh,
+    Revision,
+    Texts,
+    has_skips,
+    registry,
+)
 
 OPERATIONS, _operation, _change = registry()
 
@@ -18,7 +30,6 @@ Languages = Annotated[Texts, Opt("Only files of this language; may be given seve
 Globs = Annotated[Texts, Opt("Only paths that match; a leading ! excludes them.", short="g")]
 Kinds = Annotated[Texts, Opt("Only files of this kind.", short="k", choices=tuple(k.value for k in FileKind))]
 ChangedSince = Annotated[str, Opt("Only files that differ from this git revision.", metavar="REV")]
-Refresh = Annotated[bool, Opt("Look for changed files before searching.")]
 Everywhere = Annotated[bool, Opt("Search all projects indexed on this machine or, with a team, all that you may see.")]
 PURPOSES = ("edit", "refactor", "migrate")
 _PURPOSE = "Search before this kind of change: a card says whether the evidence is enough to start."

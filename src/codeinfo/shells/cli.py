@@ -508,7 +508,7 @@ class Commands(click.Group):
             if not self.prefix and not (near and args[1:]):  # a single word may be a query
                 words = (word for word in args if word != "--help")
                 hints.append(f"To search for it: `{shlex.join(('codeinfo', 'search', *words))}`")
-            ctx.fail(" ".join((f"No such command {args[0]!r}.", *hints)))
+            raise UsageError(f"no such command {args[0]!r}", " ".join(hints)) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.prefix:

@@ -18,7 +18,7 @@ import apsw
 from msgspec import Struct, msgpack
 from msgspec.structs import astuple
 
-from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError
+from codeinfo.errors import Busy, IndexDamaged, OutOfSpace, UsageError, too_large
 from codeinfo.files import touch_private, write_private
 from codeinfo.model import Chunk, Definition, Import, NextStep, msgpack_decoder, to_run
 from codeinfo.ports import Extent
@@ -45,7 +45,7 @@ READ_ERRORS: tuple[type[Exception], ...] = (
     apsw.TooBigError,
     zlib.error,
 )
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT}
 _NO_WRITE = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.EEXIST}
 _MARK = "damaged"  # in a build that some process found damaged: the next to open it need not find out again
 
@@ -130,12 +130,16 @@ def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db")
             raise _removed(place) from error
         if _is_full(folder):  # SQLite found no room for its shared memory
             raise _no_room(folder, place) from error
+        if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_WRITE and _is_size_limited():
+            raise too_large(folder) from error
         raise _disk_error(folder, place, error) from error
     except ConnectionError:
         raise  # from a pipe or socket used while reading: the disk is not to blame
     except OSError as error:
         if error.errno in _NO_ROOM:
             raise _no_room(folder, place) from error
+        if error.errno == errno.EFBIG:
+            raise too_large(folder) from error
         if error.errno in _NO_WRITE:
             raise _no_write(folder, place, error) from error
         raise _disk_error(folder, place, error.strerror) from error
@@ -144,6 +148,12 @@ def translate_errors(folder: Path, place: Place = INDEX, name: str = "index.db")
 def _is_full(folder: Path) -> bool:
     disk = os.statvfs(folder)
     return disk.f_bavail * disk.f_frsize < _SHARED_BYTES
+
+
+def _is_size_limited() -> bool:
+    import resource  # imported late: after an error only
+
+    return resource.getrlimit(resource.RLIMIT_FSIZE)[0] != resource.RLIM_INFINITY
 
 
 def _removed(place: Place) -> Busy:
