@@ -750,8 +750,8 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
     is_placed = is_placed or _HOOK.fullmatch(f"{file.path}::{definition.name}")
     if is_placed or is_registered(index, file.path, definition.start_line):
         return True
-    members = [one for one in index.unit(file.path).definitions if one.owner == definition.qualified]
-    if definition.is_type and any(one.name in ("main", "Main") and one.is_function for one in members):
+    members = [member for member in index.unit(file.path).definitions if member.owner == definition.qualified]
+    if definition.is_type and any(member.name in ("main", "Main") and member.is_function for member in members):
         return not file.rules.imports.timed  # a compiled program starts there
     if file.rules.names.default_exports:
         text = index.lines(file.path).whole_text()

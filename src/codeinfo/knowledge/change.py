@@ -485,7 +485,8 @@ def _join_lines(lines: Iterable[str]) -> str:
 
 def _is_part(line: str, text: str) -> bool:
     """Whether a text has a line that cuts no word: `a == 1` is no part of `a == 10`."""
-    before, behind = r"(?<!\w)" * line[:1].isalnum(), r"(?!\w)" * line[-1:].isalnum()
+    before = r"(?<!\w)" if line[:1].isalnum() else ""
+    behind = r"(?!\w)" if line[-1:].isalnum() else ""
     return bool(line) and re.search(f"{before}{re.escape(line)}{behind}", text) is not None
 
 
