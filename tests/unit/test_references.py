@@ -2642,3 +2642,13 @@ def test_calls_of_a_language_without_a_syntax_tree_are_found_by_name(tmp_path: P
     assert [(edge.source, edge.line) for edge in graph.callers] == [("cart.pl::Cart.total", 4)]
     assert any("what code in perl calls is not known" in note for note in graph.notes)
     assert not unused.symbols
+
+
+def test_what_is_written_behind_its_owner_is_resolved(tmp_path: Path) -> None:
+    sources = {
+        "main.tf": 'resource "bucket" "logs" {\n}\nresource "policy" "logs" {\n  of = bucket.logs.id\n}\n'
+        'output "logs" { value = policy.logs.id } # bucket.logs\n',
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "bucket.logs") == {("main.tf", 4, "resolved")}
+        assert uses(engine, tmp_path, "policy.logs") == {("main.tf", 6, "resolved")}

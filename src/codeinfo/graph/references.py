@@ -588,33 +588,48 @@ def find_uses(index: CodeIndex, lookup: Lookup) -> FoundUses:
 
 
 def _find_named(index: CodeIndex, lookup: Lookup, languages: Collection[str]) -> FoundUses:
-    """Uses of what has no syntax tree: where its name is written in its own language and, if it is part of a schema,
-    where code names what it does not define itself."""
+    """Uses of what has no syntax tree: where its name is written in its own language, those behind the name of its
+    owner first, and, if it is part of a schema, where code names what it does not define itself."""
     undefined = Lookup(lookup.name, {}, others=False, outside_tests=lookup.outside_tests)
     in_code = _find_uses(index, undefined, ()) if not SCHEMAS.isdisjoint(languages) else FoundUses((), 0, ())
     own = [file for file in _candidates(index, undefined) if file.language in languages]
-    uses = [*(use for file in own for use in _find_written(index, file, lookup)), *in_code.uses]
+    written = [use for file in own for use in _find_written(index, file, lookup)]
+    resolved = [use for use in written if use.symbol is not None]
+    possible = [*(use for use in written if use.symbol is None), *in_code.uses]
     left_out = tuple(sorted({*in_code.left_out} - {file.path for file in own}))
-    return FoundUses((), len(uses), left_out) if lookup.others else FoundUses(tuple(uses), 0, left_out)
+    if lookup.others:
+        return FoundUses(tuple(resolved), len(possible), left_out)
+    return FoundUses((*resolved, *possible), 0, left_out)
+
+
+_OWNER = re.compile(r"([\w-]+)(?:\.|::|->|:)\Z")
+_MOST_OWNER_CHARS = 100
 
 
 def _find_written(index: CodeIndex, file: FileFacts, lookup: Lookup) -> Iterator[Use]:
     """The lines with a name, other than in comments and where it is defined."""
     name, is_callable = lookup.name, any(definition.is_function for definition in lookup.symbols.values())
+    by_owner = {re.split(r"\W", symbol.owner.qualified)[-1]: symbol for symbol in lookup.symbols}
     unit, text = index.unit(file.path), index.lines(file.path).whole_text()
     comments = [*find_comments(text, file.language)]
-    settled = {definition.start_line for definition in unit.named(name)}
+    defined, settled = {definition.start_line for definition in unit.named(name)}, set[int]()
     line, position = 1, 0
     for match in re.finditer(rf"(?<!\w)(?<!\w-){re.escape(name)}(?!\w|-\w)", text):
         line += text.count("\n", position, match.start())
         position = match.start()
         before = bisect_right(comments, (position, len(text)))
         is_comment = before > 0 and position < comments[before - 1][1]
-        if line not in settled and not is_comment:
-            settled.add(line)
-            is_call = is_callable and "(" in (text[position - 1 : position], text[match.end() : match.end() + 1])
-            role = "call" if is_call else "use"
-            yield Use(file, Reference(name, line, role, _definition_around(unit, line)), None)
+        if line in settled or is_comment:
+            continue
+        if line in defined:  # the first time is the definition
+            defined.remove(line)
+            continue
+        settled.add(line)
+        is_call = is_callable and "(" in (text[position - 1 : position], text[match.end() : match.end() + 1])
+        owner = _OWNER.search(text[max(0, position - _MOST_OWNER_CHARS) : position])
+        symbol = by_owner.get(owner[1]) if owner else None
+        reference = Reference(name, line, "call" if is_call else "use", _definition_around(unit, line))
+        yield Use(file, reference, symbol, "resolved" if symbol else "syntactic")
 
 
 class _UseMatcher(Struct, frozen=True):
