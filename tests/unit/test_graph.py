@@ -503,6 +503,23 @@ def test_impact_of_what_needs_no_import(tmp_path: Path) -> None:
         assert reached("src/helpers.php") == ["src/Cart.php", "views/mail.blade.php"]
 
 
+def test_controllers_alone_show_templates_and_no_scripts(tmp_path: Path) -> None:
+    scripts = "app/assets/javascripts/views/"
+    sources = {
+        "app/controllers/carts_controller.rb": "class CartsController\n  def show; end\nend\n",
+        "app/models/cart.rb": "class Cart\nend\n",
+        "app/views/carts/show.html.erb": "<p>cart</p>\n",
+        "app/views/about.html.erb": "<p>about</p>\n",
+        f"{scripts}state.js": "Shop.State = View.extend({ initialize: function() {} })\n",
+        f"{scripts}carts/state.js": "Shop.Carts = View.extend({ initialize: function() {} })\n",
+    }
+    with opened(written(tmp_path, sources)) as engine:
+        report = engine.code.references(RefsRequest("app/views/carts/show.html.erb", str(tmp_path)))
+        assert [use.file for use in report.usages] == ["app/controllers/carts_controller.rb"]
+        for path in ("app/views/about.html.erb", f"{scripts}state.js", f"{scripts}carts/state.js"):
+            assert engine.code.references(RefsRequest(path, str(tmp_path))).usages == ()
+
+
 def test_impact_of_methods_of_rust_in_another_file_than_their_type(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[package]\nname = "shop"\n',

@@ -593,6 +593,7 @@ _RAILS_CLASS = (  # what precedes an association, or the class of one
     r"|\bclass_name:[ ]*(?=[\"'][A-Z])"
     r"|\brender[ (]+(?:(?:[\w:]*(?:partial|template|layout|action))(?::|[ ]*=>)[ ]*)?(?=[\"'][\w/]+[\"'])"
 )
+_NO_VIEWS = frozenset("php blade twig javascript typescript tsx vue svelte css scss".split())
 _RAILS_PATHS = re.compile(r"(?:\broot\}/|\bjoin\(\s*[\"'])([\w/]+)")
 
 
@@ -605,7 +606,7 @@ class RubyImports(Resolver):
         self._roots = [*sorted(f for f in tree.folders if f.rpartition("/")[2] in ("lib", "app")), ""]
         self._constants: dict[str, list[str]] = {}  # `shop/lineitem`: what Shop::LineItem may mean
         self._own: dict[str, str] = {}  # the inverse
-        views = (path for path in tree.files if "/views/" in path and not path.endswith(".php"))
+        views = (path for path, facts in tree.files.items() if "/views/" in path and facts.language not in _NO_VIEWS)
         self._views = group_by_key((_view_name(path), path) for path in views)
         self._in_views = group_by_key((name.rpartition("/")[0], name) for name in self._views)
         added = {
@@ -653,7 +654,8 @@ class RubyImports(Resolver):
 
     def shows(self, source: model.FileFacts) -> Iterable[str]:
         """The pages of a controller or a mailer."""
-        names = self._in_views.get(_views_of(source.path), ()) if "/views/" not in source.path else ()
+        folder = _views_of(source.path) if "/views/" not in source.path else ""
+        names = self._in_views.get(folder, ()) if folder else ()
         return [path for name in names for path in self._views[name] if not path.rpartition("/")[2].startswith("_")]
 
     def _of_rails(self, source: model.FileFacts, name: str) -> tuple[str, ...]:
