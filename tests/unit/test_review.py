@@ -874,6 +874,15 @@ def test_what_only_requests_reach_is_tested_by_the_tests_of_its_file_or_user(pro
     assert [one for one in packet.findings if one.kind == "untested"] == []
 
 
+def test_a_function_inside_another_is_part_of_it(project: Path) -> None:
+    install = "def install(rows):\n    for row in rows:\n        {}\n"
+    commit(project, "install", {"pkg/install.py": install.format("print(row)")})
+    inner = "def save(one):\n            print(one)\n\n        save(row)"
+    (project / "pkg/install.py").write_text(install.format(inner))
+    untested = [message for kind, _, message in review(project) if kind == "untested"]
+    assert untested == ["install was changed, and no test was"]
+
+
 def test_a_command_is_tested_by_its_name(project: Path) -> None:
     path, test = "shop/management/commands/check_carts.py", "shop/tests/test_check_carts.py"
     (project / path).parent.mkdir(parents=True)

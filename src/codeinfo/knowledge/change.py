@@ -499,10 +499,7 @@ def find_untested(revisions: Sequence[Revision], in_tests: Callable[[str, str], 
     says whether a test is known to use a definition, given its path and qualified name; a test in the change that calls
     something of that name may mean it as well."""
     products = [revision for revision in revisions if revision.is_product]
-    touched = {
-        revision.path: {symbol.name: symbol.lines for symbol in find_changed_symbols(revision, declared=False)}
-        for revision in products
-    }
+    touched = {revision.path: _count_touched(revision) for revision in products}
     inline = {revision.path: find_inline_tests(revision) for revision in revisions}
     has_tests = any(revision.is_test and revision.code.added for revision in revisions) or any(
         not inline[path].isdisjoint(lines) for path, lines in touched.items()
@@ -560,6 +557,21 @@ def _find_called_in_tests(revisions: Sequence[Revision], inline: Mapping[str, Co
         if use.role == "call"
     )
     return set(reachable(used, lambda name: calls.get(name, ())))
+
+
+def _count_touched(revision: Revision) -> Counter[str]:
+    """The changed lines of definitions; those of a function inside another one, which no test can name, are the
+    outer one's."""
+    by_name = {definition.qualified: definition for definition in revision.after.definitions}
+    lines: Counter[str] = Counter()
+    for symbol in find_changed_symbols(revision, declared=False):
+        definition = by_name[symbol.name]
+        while (outer := by_name.get(definition.owner)) is not None and outer.is_function:
+            if not outer.start_line <= definition.start_line <= outer.end_line:
+                break  # `View.prototype.render` beside `function View`
+            definition = outer
+        lines[definition.qualified] += symbol.lines
+    return lines
 
 
 def find_inline_tests(revision: Revision) -> set[str]:
