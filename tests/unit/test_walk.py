@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from msgspec import msgpack
 
 from codeinfo import Config, Engine
 from codeinfo.errors import NotFound
+from codeinfo.knowledge.history import History, _count_changes
 from codeinfo.model import Walk, msgpack_decoder
 from codeinfo.operations.code import MapRequest
 from codeinfo.operations.search import IndexRequest
@@ -290,7 +292,10 @@ def test_a_fifo_as_codeinfoignore_does_not_block(root: Path) -> None:
     assert paths(walk(root)) == ["a.py"]
 
 
-@pytest.mark.parametrize("name", [".git/config", ".git/HEAD", ".git/index", ".git/info/exclude", ".gitignore"])
+@pytest.mark.parametrize(
+    "name",
+    [".git/config", ".git/HEAD", ".git/index", ".git/info/exclude", ".gitignore", ".gitattributes", ".mailmap"],
+)
 def test_git_is_not_started_to_wait_for_a_fifo(plain: Path, name: str) -> None:
     run_git(plain, "init", "-q")
     write(plain, "a.py")
@@ -445,6 +450,53 @@ def test_nothing_the_repository_names_is_executed(repository: Path, tmp_path: Pa
     git.run(repository, ("log", "-p"))
     assert "b.py" in git.list_changed(repository, "HEAD")
     assert not marker.exists()
+
+
+def test_a_repository_does_not_decide_how_its_history_is_written(repository: Path) -> None:
+    write(repository, "a.py", "b.py")
+    run_git(repository, "add", "-A")
+    run_git(repository, "commit", "-qm", "Begin with a café")
+    run_git(repository, "checkout", "-qb", "side")
+    write(repository, "a.py", text="y = 2\n" * 20)
+    run_git(repository, "commit", "-qam", "Replace x with y because it is faster")
+    run_git(repository, "mv", "a.py", "c.py")
+    run_git(repository, "commit", "-qm", "Rename a to c")
+    run_git(repository, "checkout", "-q", "-")
+    write(repository, "b.py", text="z = 3\n")
+    run_git(repository, "commit", "-qam", "Fix z: it was broken for everybody who used it")
+    run_git(repository, "merge", "-q", "--no-ff", "-m", "Merge pull request #1 from side\n\nTake y everywhere", "side")
+
+    def read() -> tuple[object, ...]:
+        past = History(repository)
+        changes = [*past.commits()], past.last_changes(time.time()), past.changes_with("c.py"), past.commit_ids()
+        lines = past.blame("c.py"), past.commits_touching("c.py"), past.commits_touching("c.py", (1, 2))
+        return past.memory_log(time.time()), *changes, *lines, _count_changes(repository, 30)
+
+    before = read()
+    assert "Take y everywhere" in str(before[0])
+    names = repository / ".git/names"
+    names.write_text("Somebody Else <test@example.org>\n")
+    for name, value in (
+        ("i18n.logOutputEncoding", "UTF-16"),
+        ("i18n.commitEncoding", "ISO-8859-1"),
+        ("color.ui", "always"),
+        ("core.abbrev", "7"),
+        ("diff.orderFile", "missing"),
+        ("diff.renames", "copies"),
+        ("diff.relative", "true"),
+        ("diff.noprefix", "true"),
+        ("blame.ignoreRevsFile", "missing"),
+        ("blame.showEmail", "true"),
+        ("format.pretty", "fuller"),
+        ("log.date", "relative"),
+        ("log.decorate", "full"),
+        ("log.diffMerges", "off"),
+        ("log.follow", "true"),
+        ("log.showRoot", "false"),
+        ("mailmap.file", str(names)),
+    ):
+        run_git(repository, "config", name, value)
+    assert read() == before
 
 
 def test_missing_objects_are_not_fetched_by_the_repository_s_command(repository: Path, tmp_path: Path) -> None:

@@ -358,9 +358,9 @@ class History:
         limit = [f"--since=@{int(since)}"] if since else []
         starts, ends = (sorted(line for line in lines if line + step not in lines) for step in (-1, 1))
         limit += (f"-L{start},{end}" for start, end in zip(starts, ends, strict=True))
-        arguments = ("blame", "--porcelain", "--root", *limit, revision, "--", path)
         # Git fails if the repository configures a list of commits to ignore that does not exist.
-        return read_blame(self._text(arguments, settings=("blame.ignoreRevsFile=",)))
+        shape = ("blame", "--porcelain", "--root", "--no-ignore-revs-file")
+        return read_blame(self._text((*shape, *limit, revision, "--", path)))
 
     def commits_touching(
         self, path: str, lines: tuple[int, int] | None = None, most: int = MOST_TOUCHING
@@ -394,8 +394,8 @@ class History:
         text = git.run(self.root, arguments, timeout=timeout).decode("utf-8", "replace")
         return tuple(line for line in mask(text)[0].splitlines() if line)
 
-    def _text(self, arguments: Sequence[str], settings: Sequence[str] = (), stdin: str = "") -> str:
-        output = git.run(self.root, arguments, settings=settings, stdin=stdin.encode(), timeout=LOG_TIMEOUT_S)
+    def _text(self, arguments: Sequence[str], stdin: str = "") -> str:
+        output = git.run(self.root, arguments, stdin=stdin.encode(), timeout=LOG_TIMEOUT_S)
         return output.decode("utf-8", "replace")
 
     def _run_masked(self, arguments: Sequence[str]) -> str:

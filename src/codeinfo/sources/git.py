@@ -66,6 +66,13 @@ _SETTINGS = (
     "core.quotePath=false",
     "log.showSignature=false",
     "log.mailmap=false",
+    # What is read from a log is the same whatever else a repository says about logs.
+    "i18n.logOutputEncoding=UTF-8",
+    "log.diffMerges=separate",
+    "log.follow=false",
+    "log.showRoot=true",
+    f"diff.orderFile={os.devnull}",
+    f"mailmap.file={os.devnull}",
     # Git maps packs whole, which takes 330 MB for the messages of kubernetes; with this it takes 150, and a fifth more
     # time.
     "core.packedGitWindowSize=4m",
@@ -294,7 +301,7 @@ def _refuse_pipes(folder: str | os.PathLike[str]) -> None:
     marker = Path(top, ".git")
     own = marker if marker.is_dir() else Path(top, read_pointer(marker).removeprefix("gitdir: "))
     opened = {place / name for place in (own, own / read_pointer(own / "commondir")) for name in _OPENED}
-    for path in (Path(top, ".gitignore"), *opened):
+    for path in (*(Path(top, name) for name in (".gitattributes", ".gitignore", ".mailmap")), *opened):
         with suppress(OSError):
             if not stat.S_ISREG(os.stat(path).st_mode):
                 raise GitFailed(f"{path} is not a plain file")
