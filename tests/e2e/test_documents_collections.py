@@ -337,6 +337,28 @@ def test_a_manifest_on_the_web_lists_files_beside_it(facade: Engine, web: tuple[
     assert add(facade, f"{address}/lamps.json").plan.added == ("a.md", "b.md")
 
 
+@pytest.mark.parametrize(("path", "document"), [("guide.html", "guide.html"), ("oil.md", "oil.md"), ("", "index.html")])
+def test_a_page_on_the_web_is_a_collection_of_that_page(
+    facade: Engine, web: tuple[str, Path], path: str, document: str
+) -> None:
+    address, served = web
+    for name in {"index.html", "guide.html"}:
+        (served / name).write_text("<html><body><h1>Lamps</h1><p>Lamps need oil.</p></body></html>")
+    (served / "oil.md").write_text("# Lamps\n\nLamps need oil.\n")
+    assert add(facade, f"{address}/{path}").plan.added == (document,)
+    assert "need oil" in ask(facade, "what do lamps need")[0].content
+    (served / document).write_text((served / document).read_text().replace("oil", "wicks"))
+    assert sync(facade).plan.changed == (document,)
+    assert "need wicks" in ask(facade, "what do lamps need")[0].content
+
+
+def test_what_is_neither_a_page_nor_a_manifest_is_refused(facade: Engine, web: tuple[str, Path]) -> None:
+    address, served = web
+    (served / "lamps.json").write_text("<html>moved</html>")
+    with pytest.raises(UsageError, match="the manifest is not valid"):
+        add(facade, f"{address}/lamps.json")
+
+
 # --- git -----------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
-from urllib.parse import quote, urljoin
+from urllib.parse import quote, urljoin, urlsplit
 
 from msgspec.structs import replace
 
@@ -47,7 +47,7 @@ from codeinfo.files import (
     write_private,
 )
 from codeinfo.globs import match_globs
-from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, to_run
+from codeinfo.model import ManifestRow, NextStep, Skip, SourceFile, Walk, dumps, to_run
 from codeinfo.operations.documents import DocsPackRequest, DocsPackResponse
 from codeinfo.sources.documents import document_language
 from codeinfo.sources.git import Redirected, fetch_files, work_tree_of
@@ -345,7 +345,11 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, i
     get = partial(downloads.download, policy=policy)
     if collection.remote and not collections.is_archive(collection.url):
         text = get(collection.url, MAX_DOCUMENT_BYTES)
-        contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
+        if page := _name_page(collection.url, text):
+            contents = {page: text}
+            text = dumps({"name": page, "version": "1", "sources": {"files": [page]}}).encode()
+        else:
+            contents = _download_listed(collections.read_manifest(text.decode("utf-8", "replace")), collection.url, get)
     else:
         data = get(collection.url, MAX_PACKED_BYTES) if collection.remote else _read_archive(collection.url)
         contents = collections.unpack(data)
@@ -355,6 +359,17 @@ def fetch(collection: Collection, home: Path, private_hosts: Iterable[str], *, i
     contents[MANIFEST] = text
     parts = b"".join(hashlib.sha256(os.fsencode(path) + contents[path]).digest() for path in sorted(contents))
     return _store(home, hashlib.sha256(parts).hexdigest(), contents.items())
+
+
+def _name_page(url: str, content: bytes) -> str:
+    """The name of a document that an address gives instead of a manifest, "" for a manifest."""
+    name = urlsplit(url).path.rpartition("/")[2]
+    if name.endswith(".json"):
+        return ""
+    if document_language(name):
+        return name
+    is_page = content.lstrip().startswith(b"<")
+    return f"{name or 'index'}.html" if is_page else ""
 
 
 def _read_archive(path: str) -> bytes:

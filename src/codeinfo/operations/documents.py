@@ -53,10 +53,13 @@ class SyncResponse(Struct, frozen=True):
 class DocsAddRequest(Struct, frozen=True):
     """Add a collection of documents and index it.
 
-    A folder, files, a package (folder or tar.gz with a manifest), or a git repository at a revision.
+    A folder, files, a page on the web, a package (folder or tar.gz with a manifest), or a git repository at a
+    revision.
     """
 
-    sources: Annotated[Texts, Arg("A folder, files, a package (folder or tar.gz) or a git repository.", names=SOURCE)]
+    sources: Annotated[
+        Texts, Arg("A folder, files, a page, a package (folder or tar.gz) or a git repository.", names=SOURCE)
+    ]
     name: Annotated[str, Opt("The name of the collection; by default that of the source.")] = ""
     ref: Annotated[str, Opt("The branch, tag or commit of a git repository.", metavar="REV")] = ""
     globs: OnlyDocuments = ()
