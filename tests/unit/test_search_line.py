@@ -370,6 +370,7 @@ def test_the_code_that_says_a_message_is_found_whatever_was_filled_in(tmp_path: 
         ("/api/jobs/{id}", "src/routes.py"),
         ("POST /api/jobs/{id}", "src/routes.py"),
         ("GET /api/users", "src/api/users.py"),
+        ("Shop.Coupon.WrongCode", "src/Checkout.cs"),  # the key of a text, which no definition is called
         ("GET /shop/v2/orders/:id", "src/orders.js"),  # the first parts are those of the group
     ],
 )
@@ -389,6 +390,8 @@ def test_an_option_or_a_route_is_found_where_it_is_declared(tmp_path: Path, quer
     app.post('/api/jobs/{id}', read)
     app.get('/api/jobs/{id}/log', log)
 """,
+        "src/Checkout.cs": 'class Checkout { void Apply() { Say(Text("Shop.Coupon.WrongCode")); } }\n',
+        "src/Shop/CouponCode.cs": "class CouponCode { string Wrong; string Code(Shop shop) { return shop.Code; } }\n",
         "src/orders.js": "const v2 = app.group('/shop/v2')\nv2.get('/orders/:id', show)\n",
         "src/shop/v2/orders.js": "// orders of the shop, v2, by id\nexport class Orders { get id() {} }\n",
         "src/api/users.py": "# operation: GET /api/users listUsers\nclass Users:\n    pass\n",

@@ -361,8 +361,8 @@ _LABEL = re.compile(r"\b(?:says|saying|labell?ed|titled|reads|with the (?:text|l
 _CONSTANT = re.compile(r"[A-Z][A-Z0-9_]{3,}")
 _MARKED = re.compile(rf"{_CONSTANT.pattern}|(?:TODO|FIXME|HACK|XXX)\b.+")
 _OPTION = re.compile(r"-{0,2}(?P<text>[a-z][a-z0-9]*(?:-[a-z0-9]+)+)")  # `maxmemory-policy`
-# `repo.issues.new`, unless it is the name of a definition.
-_KEY = re.compile(r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|[a-z][\w-]*(?:\.[a-z][\w-]*){2,})")
+# `repo.issues.new` or `Cart.Coupon.Wrong`, unless it is the name of a definition.
+_KEY = re.compile(r"(?P<text>[a-z][a-z0-9_-]*(?:\.[a-z0-9_-]+)+|[A-Za-z][\w-]*(?:\.[A-Za-z][\w-]*){2,})")
 _ROUTE = re.compile(
     r"(?:(?:GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS) )?(?P<path>(?:/[\w{}:.*~<>$@%+=\[\]-]+)+)/?(?:\?\S*)?"
 )
