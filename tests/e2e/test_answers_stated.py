@@ -11,9 +11,10 @@ from model_server import ScriptedServer
 from repository_tools import Repository, write
 from scripted import Reply
 
-from codeinfo.answers.extract import changed_place
+from codeinfo.answers.extract import changed_place, read_aim
 from codeinfo.config import Config
 from codeinfo.engine import Engine
+from codeinfo.model import Passage
 from codeinfo.operations.answers import Answer, AskRequest
 from codeinfo.operations.documents import DocsAddRequest, DocsAskRequest
 
@@ -125,6 +126,21 @@ def test_the_passage_that_states_the_answer_is_quoted_first(ask: Ask, question: 
 
 def test_a_passage_is_of_the_section_that_it_begins_with(ask: Ask) -> None:
     assert [one.section for one in ask("how long do refunds take?").citations] == ["Refunds"]
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "states"),
+    [
+        ("settings.py", "SESSION_TOKEN_S = 900", True),
+        ("tokens.go", "if len(sessionTokens) != 4 {", False),
+        ("tokens.go", "if len(sessionTokens) == 4 {", False),
+        ("tokens.proto", "string session_token = 3;", False),
+    ],
+)
+def test_a_comparison_or_the_number_of_a_field_states_no_time(path: str, line: str, states: bool) -> None:
+    aim = read_aim("how long is a session token valid?")
+    passage = Passage("/shop", path, 1, 1, line)
+    assert bool(aim.find_statements((), (passage,), {"session": 1.0, "token": 1.0})) is states
 
 
 @pytest.mark.parametrize("question", ["how long do refunds take?", "when does the office open?"])

@@ -26,7 +26,7 @@ from codeinfo.model import FileKind, Passage, Quality, Step, quantity
 from codeinfo.operations.answers import Answer, AnswerUsage
 from codeinfo.operations.code import SymbolInfo
 from codeinfo.operations.knowledge import TestSetup
-from codeinfo.search.boost import CHANGELOG
+from codeinfo.search.boost import CHANGELOG, lists_changes
 from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
 from codeinfo.tokens import estimate_tokens, identifiers, split_identifier, terms
@@ -367,7 +367,7 @@ _TIME = re.compile(
     rf"{_NUMBER}[ -]?{_PERIOD}|\b(?:an?|one|every|each|per) (?:\w+ )?{_PERIOD}"
     rf"|\b(?:hourly|daily|nightly|weekly|monthly|quarterly|yearly|annually)\b"
     rf"|\bat (?:noon|midnight|(?:half past |quarter (?:to|past) )?{_NUMBER})|\d{{1,2}}:\d\d"
-    r"|\d{4}-\d\d|\b(?:next|same) (?:day|morning|week|month)|[=:] ?\d+(?:\.\d+)?\b"
+    r"|\d{4}-\d\d|\b(?:next|same) (?:day|morning|week|month)|(?<![!=])[=:] ?\d+(?:\.\d+)?\b"
     r"|\b(?:on |every )(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b",
     re.IGNORECASE,
 )
@@ -415,7 +415,7 @@ class Aim(Struct, frozen=True):
         """Changelogs mention everything, and tables of contents name it: neither answers."""
         lines = [line for line in passage.text.split("\n") if line.strip() and not line.startswith("#")]
         links = sum(_LINK_ITEM.match(line) is not None for line in lines)
-        return (self.asks_changes or not is_changelog(passage.path)) and links <= _MOST_LINKS * len(lines)
+        return (self.asks_changes or not _lists_changes(passage.path)) and links <= _MOST_LINKS * len(lines)
 
     def find_statements(
         self, documents: Sequence[Passage], passages: Sequence[Passage], weights: Mapping[str, float]
@@ -445,6 +445,8 @@ class Aim(Struct, frozen=True):
         if self.measure is None:
             return share(names | _words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
         best, best_line = 0.0, 0
+        if passage.path.endswith(".proto"):  # its numbers are those of fields
+            return best, best_line
         for line, sentence in _split_sentences(passage):
             if self.measure.search(_without_markup(sentence)):
                 words = _words_in(sentence, content)
@@ -462,6 +464,10 @@ def read_aim(question: str) -> Aim:
         return Aim()
     frame = frozenset(filter(None, (form["time"], form["size"], "times" if form["times"] else None)))
     return Aim(_TIME if form["time"] or form["when"] else _AMOUNT, frame=frozenset(map(str.lower, frame)))
+
+
+def _lists_changes(path: str) -> bool:
+    return is_changelog(path) or (file_kind(path) is FileKind.DOCS and lists_changes(path))
 
 
 def is_changelog(path: str) -> bool:

@@ -60,6 +60,10 @@ _VENDORED = re.compile(r"(?:^|/)(?:vendor|vendored|_vendor|third[_-]?party|exter
 _VERSIONED = re.compile(r"-\d+\.\d+(?:\.\d+)?(?:[.-]\w+)?\.(?:js|css)\Z")  # `jquery-3.5.1.js`
 _STUB = re.compile(r"\.(?:d\.[cm]?ts|pyi)$")
 CHANGELOG = re.compile(r"(?:(?i:change[-_]?log|changes|release[-_]?notes)|HISTORY|NEWS)(?:[-_.]|\Z)")
+# Folders whose files each say what one change does.
+_CHANGE_NOTES = re.compile(
+    r"(?i)(?:\A|.*/)(?:\.?changesets?|changelog(?:s|\.d)?|changes|news(?:fragments|\.d)|(?:\w+-)*release[-_]?notes)/.*"
+)
 _VERSION = re.compile(r"v(\d+)(?:(alpha|beta|rc)(\d*))?\Z")
 _STAGES = {"alpha": 0, "beta": 1, "rc": 2, "": 3}
 _LANGUAGE = re.compile(r"[a-z]{2}(?:[-_](?:[A-Za-z]{2}|[Hh]ans|[Hh]ant))?\Z")
@@ -150,7 +154,7 @@ class Layout:
             header=self._is_header(folder, name),
             older=self._is_older(folder),
             translated=self._is_translated(folder) or self._is_translated_file(folder, name),
-            changelog=CHANGELOG.match(name) is not None,
+            changelog=lists_changes(path),
             tiny=tiny,
         )
 
@@ -416,6 +420,11 @@ def _compare_tails(path_parts: Sequence[str], mentioned: Sequence[str]) -> float
             break
         shared += 1
     return shared / (shared + 1)
+
+
+def lists_changes(path: str) -> bool:
+    """Whether a document is a changelog or a part of one."""
+    return CHANGELOG.match(path.rpartition("/")[2]) is not None or _CHANGE_NOTES.match(path) is not None
 
 
 def multipliers(query: Query, facts: Facts, kind: str, w: Weights) -> dict[str, float]:
