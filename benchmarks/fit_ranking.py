@@ -38,6 +38,7 @@ from codeinfo.evals.run import CODE_FILES, bring_up_to_date, tree_of
 from codeinfo.ports import is_word_embedder
 from codeinfo.search import boost
 from codeinfo.search.line import (
+    Context,
     Evidence,
     Ranked,
     SearchOptions,
@@ -153,7 +154,7 @@ def collect(engine: Engine, dataset: Dataset, trees: Path, *, roots: bool) -> It
             for query in queries:
                 read = read_query(query.text, project_words=options.project_words)
                 weights = weights_for(read, embedder)
-                evidence = gather(read, view, embedder, weights, options)
+                evidence = gather(Context(read, view, embedder, weights, options))
                 ranked = rank_files(read, apply_filter(fuse(evidence, weights), options), view, weights, options)
                 ranked = read_paths(ranked, evidence, view, words, weights)
                 if not ranked:

@@ -120,6 +120,28 @@ class SearchOptions(Struct, frozen=True):
         return self.roots[file] if self.roots else self.root
 
 
+class Context(Struct, frozen=True):
+    """A query, what is searched, and how: what every step that gathers evidence needs."""
+
+    query: Query
+    view: Snapshot
+    embedder: Embedder | None
+    weights: Weights
+    options: SearchOptions
+
+    @property
+    def is_large(self) -> bool:
+        """Whether to examine only likely files. Ranks and kinds of symbols need all of them."""
+        options = self.options
+        needs_all = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
+        return len(self.view.row_file) >= LARGE and not needs_all
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether these are many indexes, in each of which every word is looked up."""
+        return self.view.part_count >= MANY_PARTS and self.is_large
+
+
 class Evidence(Struct, frozen=True):
     """What the channels say about every file and row, by name, before anything is decided."""
 
@@ -163,10 +185,12 @@ def _search(text: str, view: Snapshot, embedder: Embedder | None, options: Searc
     """What is found, and the text as it would be spelt here."""
     started = time.perf_counter()
     query = read_query(text, project_words=options.project_words, intent=options.intent)
-    if _is_spread(view, options):
-        query = replace(query, terms=query.heaviest(MOST_TERMS))
     weights = options.weights or weights_for(query, embedder, options.intent)
-    gathered = evidence = gather(query, view, embedder, weights, options)
+    context = Context(query, view, embedder, weights, options)
+    if context.is_spread:
+        query = replace(query, terms=query.heaviest(MOST_TERMS))
+        context = replace(context, query=query)
+    gathered = evidence = gather(context)
     if gathered.quoted.label_uses or gathered.quoted.lines:
         quoted = gathered.quoted
         query = replace(query, quotations=(*quoted.lines, *query.quotations, *quoted.label_uses.values()))
@@ -212,13 +236,14 @@ KEPT_USES = 4_000_000  # rows of terms that stay in memory, some 12 bytes each
 KEPT_SHARE = 6  # the same for each row of the index, where that is more
 
 
-def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, options: SearchOptions) -> Evidence:
+def gather(context: Context) -> Evidence:
     """Candidates and signals from the keyword, vector, symbol and history channels."""
+    query, view, w = context.query, context.view, context.weights
     files = len(view.paths)
-    later = _later_terms(query, view) if _is_spread(view, options) else {}
+    later = _later_terms(query, view) if context.is_spread else {}
     uses = _known_terms([term for term in query.terms if term not in later], view, w)
     keyword = score_keywords(query.terms, uses, _norms_of(view, w))
-    is_long = query.shape is Shape.REPORT and _is_spread(view, options)
+    is_long = query.shape is Shape.REPORT and context.is_spread
     names = _distinctive_names(query, keyword, later) if is_long else query.names
     definitions = view.definitions(names) if names else []
     exact, mentioned = boost.definition_scores(query, definitions, view.paths)
@@ -229,24 +254,22 @@ def gather(query: Query, view: Snapshot, embedder: Embedder | None, w: Weights, 
         "named_definition": relative(mentioned),
         "path_mention": boost.path_mentions(query, view.paths, _files_by_name(view) if query.paths else {}),
         "project_file": boost.project_files(query, view.paths),
-        **signals_of_words(query, keyword, view, w, options),
+        **signals_of_words(context, keyword),
     }
     if query.updates_dependency:  # those that mention it
         signals["project_file"] *= boost.coverage(keyword, ANYWHERE, files)
     if quoted.scores is not None:
         signals["exact_text"] = quoted.scores
-    if options.commits:
-        signals["history"] = _past_changes(query, view, options)
+    if context.options.commits:
+        signals["history"] = _past_changes(context)
     evidence = Evidence(keyword, definitions, quoted, signals)
-    if _is_large(view, options):
-        return _with_likely_chunks(evidence, query, later, view, embedder, w, options)
-    return _with_chunks(evidence, query, view, embedder, w)
+    return _with_likely_chunks(context, evidence, later) if context.is_large else _with_chunks(context, evidence)
 
 
-def signals_of_words(
-    query: Query, keyword: KeywordScores, view: Snapshot, w: Weights, options: SearchOptions
-) -> dict[str, Floats]:
+def signals_of_words(context: Context, keyword: KeywordScores) -> dict[str, Floats]:
     """What whole files say, and places for what their chunks will: the sums of signals depend on their order."""
+    query, view = context.query, context.view
+    needs_coverage = context.weights.text_coverage or context.options.explain
     files = len(view.paths)
     none = np.zeros(files, np.float32)
     return {
@@ -259,7 +282,7 @@ def signals_of_words(
         ),
         "folder_match": relative(boost.coverage(keyword, FOLDER, files)),
         "definition_coverage": relative(boost.coverage(keyword, DEFINED, files)),
-        "text_coverage": boost.coverage(keyword, ANYWHERE, files) if w.text_coverage or options.explain else none,
+        "text_coverage": boost.coverage(keyword, ANYWHERE, files) if needs_coverage else none,
         "title_coverage": boost.title_coverage(query, keyword, files),
         "named_in_text": boost.named_in_text(query, keyword, files),
         "scope_match": boost.scope_match(query, keyword, files),
@@ -272,15 +295,16 @@ def relative(values: Floats) -> Floats:
     return values / best if best > 0 else values
 
 
-def _with_chunks(evidence: Evidence, query: Query, view: Snapshot, embedder: Embedder | None, w: Weights) -> Evidence:
+def _with_chunks(context: Context, evidence: Evidence) -> Evidence:
     """Adds what the chunks of every file say by words and meaning."""
+    view = context.view
     files = len(view.paths)
     runs = view.once("runs", lambda: runs_of(view.row_file))
     signals = {
-        "chunks": relative(file_scores(evidence.keyword.rows(), runs, files, w.chunk_decay)),
+        "chunks": relative(file_scores(evidence.keyword.rows(), runs, files, context.weights.chunk_decay)),
         "chunk_coverage": channels.best_coverage(evidence.keyword.row_coverage(), runs, files),
     }
-    vectors, scores = _embed(query, evidence.keyword, embedder), None
+    vectors, scores = _embed(context, evidence.keyword), None
     cosines = None if vectors is None else view.cosines(vectors.weighted)
     if vectors is not None and cosines is not None:
         signals["meaning"], scale = channels.file_meaning(cosines, runs, files)
@@ -288,7 +312,8 @@ def _with_chunks(evidence: Evidence, query: Query, view: Snapshot, embedder: Emb
     return replace(evidence, files=evidence.files | signals, vectors=scores)
 
 
-def _embed(query: Query, keyword: KeywordScores, embedder: Embedder | None) -> QueryVectors | None:
+def _embed(context: Context, keyword: KeywordScores) -> QueryVectors | None:
+    query, embedder = context.query, context.embedder
     if embedder is None:
         return None
     if is_word_embedder(embedder):
@@ -322,11 +347,12 @@ def _files_by_name(view: Snapshot) -> dict[str, list[int]]:
     return view.once("files by name", lambda: boost.files_by_name(view.paths))
 
 
-def _past_changes(query: Query, view: Snapshot, options: SearchOptions) -> Floats:
+def _past_changes(context: Context) -> Floats:
     """What past commits say for each file; the root softens the lead of files that change all the time."""
+    view, options, terms = context.view, context.options, context.query.terms
     changes = [(commits, _changes_in(root, commits, view, options)) for root, commits in options.commits]
     files = np.concatenate([changes_here.files for _, changes_here in changes])
-    scores = np.concatenate([score_changes(commits, query.terms, changes_here) for commits, changes_here in changes])
+    scores = np.concatenate([score_changes(commits, terms, changes_here) for commits, changes_here in changes])
     return np.sqrt(relative(np.bincount(files, scores, len(view.paths)).astype(np.float32)))
 
 
@@ -354,38 +380,19 @@ COMMON_NAME = 3_000  # files that define something with this word: then it is no
 COMMON_WORD = 10_000  # chunks that have it
 
 
-def _is_large(view: Snapshot, options: SearchOptions) -> bool:
-    """Whether to examine only likely files. Ranks and kinds of symbols need all of them."""
-    needs_all = options.symbol_kinds or options.fusion != "score" or options.limit > MOST_LISTED
-    return len(view.row_file) >= LARGE and not needs_all
-
-
-def _is_spread(view: Snapshot, options: SearchOptions) -> bool:
-    """Whether these are many indexes, in each of which every word is looked up."""
-    return view.part_count >= MANY_PARTS and _is_large(view, options)
-
-
-def _with_likely_chunks(
-    evidence: Evidence,
-    query: Query,
-    later: Mapping[str, float],
-    view: Snapshot,
-    embedder: Embedder | None,
-    w: Weights,
-    options: SearchOptions,
-) -> Evidence:
+def _with_likely_chunks(context: Context, evidence: Evidence, later: Mapping[str, float]) -> Evidence:
     """Adds what the chunks of likely files say. The signs of all vectors tell which files may be near, and which of
     their chunks; only those are compared."""
+    view, w = context.view, context.weights
     files = len(view.paths)
-    vectors, scores = _embed(query, evidence.keyword, embedder), None
+    vectors, scores = _embed(context, evidence.keyword), None
     signs = None if vectors is None else view.differing_signs(vectors.weighted)
     survey = None if signs is None else Survey.of(view, signs)
-    likely, best = _likely_files(evidence, view, survey, w, options)
+    likely, best = _likely_files(context, evidence, survey)
     if later:
-        keyword = _with_later_terms(evidence.keyword, query, later, likely, best, view, w)
-        word_signals = signals_of_words(query, keyword, view, w, options)
-        evidence = replace(evidence, keyword=keyword, files=evidence.files | word_signals)
-        vectors = _embed(query, keyword, embedder)
+        keyword = _with_later_terms(context, evidence.keyword, later, likely, best)
+        evidence = replace(evidence, keyword=keyword, files=evidence.files | signals_of_words(context, keyword))
+        vectors = _embed(context, keyword)
     rows, starts, counts = rows_of(view, likely)
     runs = runs_of(view.row_file.take(rows))
     words, covered = evidence.keyword.rows(likely), evidence.keyword.row_coverage(likely)
@@ -408,12 +415,11 @@ def _with_likely_chunks(
     return replace(evidence, files=evidence.files | signals, likely=likely, vectors=scores)
 
 
-def _likely_files(
-    evidence: Evidence, view: Snapshot, survey: Survey | None, w: Weights, options: SearchOptions
-) -> tuple[Ints, Ints]:
+def _likely_files(context: Context, evidence: Evidence, survey: Survey | None) -> tuple[Ints, Ints]:
     """The files with the best rough scores, and the very best of them. A rough score is everything but the chunks'
     words, which the file as a whole stands in for, and meaning by signs. The files nearest by it give it its scale,
     whatever their words are."""
+    w, options = context.weights, context.options
     scores = fuse(evidence, w) + np.float32(w.chunks) * evidence.files["file_bm25"]
     likely = np.zeros(len(scores), bool)
     if survey is not None:
@@ -424,7 +430,7 @@ def _likely_files(
     likely |= _among_best(allowed, max(LIKELY, len(scores) // LIKELY_SHARE))
     if options.explain:
         likely |= _among_best(scores, EXPLAINED_DROPS)  # what a filter leaves out
-    files = (likely & (view.file_rows > 0)).nonzero()[0]
+    files = (likely & (context.view.file_rows > 0)).nonzero()[0]
     return files, files[_among_best(allowed[files], BEST)]
 
 
@@ -450,16 +456,11 @@ def _later_terms(query: Query, view: Snapshot) -> dict[str, float]:
 
 
 def _with_later_terms(
-    keyword: KeywordScores,
-    query: Query,
-    later: Mapping[str, float],
-    likely: Ints,
-    best: Ints,
-    view: Snapshot,
-    w: Weights,
+    context: Context, keyword: KeywordScores, later: Mapping[str, float], likely: Ints, best: Ints
 ) -> KeywordScores:
     """Adds what they say in the indexes that have one of the best files. From here on only likely files count, so
     that for the others only the number of rows is read."""
+    view, w = context.view, context.weights
     norms = _norms_of(view, w)
     frequencies = {term: Frequency.of(uses) for term, uses in keyword.uses.items()}
     is_likely = np.zeros(len(view.paths), bool)
@@ -474,7 +475,7 @@ def _with_later_terms(
         if len(positions := is_likely.take(owners).nonzero()[0]):
             postings[term] = posting.at(positions)
     uses_of |= read_terms(postings, view.row_file, norms, w)
-    return score_keywords(query.terms, uses_of, norms, frequencies)
+    return score_keywords(context.query.terms, uses_of, norms, frequencies)
 
 
 def _distinctive_names(query: Query, keyword: KeywordScores, later: Mapping[str, float]) -> list[str]:
