@@ -11,6 +11,7 @@ from scripted import Reply, Request, ScriptedLlm
 from codeinfo.answers.evidence import PassageFilter, Retrieval
 from codeinfo.answers.loop import Resources, answer
 from codeinfo.answers.model import Budget, Model
+from codeinfo.answers.write import Assignment
 from codeinfo.errors import NotFound
 from codeinfo.model import Distance, Passage, Quality
 from codeinfo.operations.base import Listener
@@ -95,7 +96,9 @@ class Scenario:
         )
 
     def ask(self, question: str = "how is the total computed?", **more: Any) -> Any:
-        return answer(question, self.means(), Listener(text=self.texts.append), **more)
+        research = more.pop("research", None)
+        assignment = Assignment(question, self.settings.reply_tokens, **more)
+        return answer(assignment, self.means(), Listener(text=self.texts.append), research)
 
 
 FIVE = [passage(n) for n in range(1, 6)]

@@ -74,20 +74,13 @@ class Research(Struct):
 
 
 def answer(
-    question: str,
-    resources: Resources,
-    listener: Listener,
-    *,
-    history: Messages = (),
-    system: str = "",
-    briefing: str = "",
-    research: Research | None = None,
+    assignment: Assignment, resources: Resources, listener: Listener, research: Research | None = None
 ) -> Answer:
     """Answer a question. Provider failures before the first word are raised; later ones are reported in the answer.
-    `briefing` is shown to the model as data beside the sources. `research` is filled in for the caller."""
-    research = research or Research()
+    `research` is filled in for the caller."""
+    research, question = research or Research(), assignment.question
     try:
-        _research(question, history, resources, listener, research)
+        _research(question, assignment.history, resources, listener, research)
     except Spent as limit:
         research.limits.append(f"the search ended early: {limit}")
     if not (sources := _payload(research, resources)):
@@ -97,8 +90,7 @@ def answer(
     toolbox = Toolbox(
         resources.tools, research.evidence, resources.filter, resources.allowed_tools, calls, research.tools
     )
-    reply_tokens = resources.settings.reply_tokens
-    assignment = Assignment(question, reply_tokens, system, briefing, history, is_thin=not research.enough)
+    assignment = replace(assignment, is_thin=not research.enough)
     write_from = partial(write, assignment, model=resources.model, toolbox=toolbox, emit=listener.text)
     written = _write_what_fits(research.evidence.show(sources), write_from, research)
     return _build_answer(question, written, research, resources, listener.text)

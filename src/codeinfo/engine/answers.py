@@ -31,7 +31,7 @@ from codeinfo.answers.extract import (
 )
 from codeinfo.answers.loop import Research, Resources, answer
 from codeinfo.answers.model import Budget, Model
-from codeinfo.answers.write import history_messages, title_of, to_markdown
+from codeinfo.answers.write import Assignment, history_messages, title_of, to_markdown
 from codeinfo.engine.collections import CollectionIndex
 from codeinfo.engine.documents import DocumentOperations, document_lines, headings, no_collection, place_to_open
 from codeinfo.engine.index_manager import IndexManager
@@ -617,7 +617,8 @@ class AnswerOperations:
         card = ""
         if isinstance(lookup, CodeLookup) and agent and "decision_card" in agent.tools:
             card = lookup.decision_card(question)  # models that call no tools need it as well
-        return answer(question, resources, listener, history=history, system=system, briefing=card, research=research)
+        assignment = Assignment(question, settings.reply_tokens, system, card, history)
+        return answer(assignment, resources, listener, research)
 
     def refuse_chat(self, request: ops.ChatRequest) -> ops.Answer:
         step = NextStep("Programs use ", to_run("ask", "QUESTION", conversation="ID"))
