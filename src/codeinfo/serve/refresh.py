@@ -203,18 +203,24 @@ class ServerIndexes(Indexes):
         while True:
             job = root.job
             if job is None or job.done.is_set():
-                clean = not full and not wait and root.watch.is_clean() and index.live_store() is not None
-                with self._roots_lock:
-                    if root.job is job:  # otherwise one has begun: clean means only that it will have seen everything
-                        if clean:
-                            return None
-                        root.job = _Job(index, root.watch, full, None if full or wait else job)
-                    job = root.job
-                assert job is not None
+                job = self._begin(index, job, full=full, wait=wait)
+            if job is None:
+                return None
             self._join(job, None if wait else arrived + self._patience_s, progress)
             if job.started >= arrived and job.full == full and not job.stopped and not (wait and job.before):
                 return job.outcome()
             # It looked at the files before this call began, or another call has stopped it: try again.
+
+    def _begin(self, index: IndexManager, ended: _Job | None, *, full: bool, wait: bool) -> _Job | None:
+        """A new job after the one that has ended, or what another call has begun meanwhile; None if nothing changed."""
+        root = self._root(index)
+        clean = not full and not wait and root.watch.is_clean() and index.live_store() is not None
+        with self._roots_lock:
+            if root.job is ended:  # otherwise one has begun: clean means only that it will have seen everything
+                if clean:
+                    return None
+                root.job = _Job(index, root.watch, full, None if full or wait else ended)
+            return root.job
 
     def progress_of(self, index: IndexManager) -> Progress | None:
         job = self._root(index).job
