@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
+from itertools import chain
 
 from msgspec.structs import replace
 
@@ -392,13 +393,12 @@ def _psr4(tree: Tree) -> Iterator[tuple[str, str]]:
     """(prefix, folder) of namespaces."""
     for path in tree.by_name.get("composer.json", ()):
         home, read = path.rpartition("/")[0], tree.config(path)
-        for section in ("autoload", "autoload-dev"):
-            listed = read.get(section, {})
-            table = listed.get("psr-4", {}) if isinstance(listed, dict) else {}
-            for prefix, folders in table.items() if isinstance(table, dict) else ():
-                for folder in folders if isinstance(folders, list) else [folders]:
-                    if (where := join_path(home, str(folder))) is not None:
-                        yield str(prefix), where
+        sections = (read.get(section) for section in ("autoload", "autoload-dev"))
+        tables = (section.get("psr-4") for section in sections if isinstance(section, dict))
+        for prefix, folders in chain.from_iterable(table.items() for table in tables if isinstance(table, dict)):
+            for folder in folders if isinstance(folders, list) else [folders]:
+                if (where := join_path(home, str(folder))) is not None:
+                    yield str(prefix), where
 
 
 PHP = model.Language(
