@@ -62,6 +62,8 @@ _WITHOUT_SYNTAX = (
 )
 
 
+_SPACE = re.compile(r"(?<!\[\^)\\s")
+_BLANKS = r"[^\\S\\n]"  # across lines, a thousand modifiers before no definition would be tried from each of them
 _STRING = r'"(?:\\.|[^"\\\n])*"'
 
 
@@ -109,8 +111,8 @@ def outline_rules(language: str) -> OutlineRules | None:
         if kind == "comment":
             comment = re.compile(rf"({pattern})|{_STRING}", re.MULTILINE)
         else:
-            start = pattern if pattern.startswith("^") else rf"^[ \t]*(?:{pattern})"
-            ending = re.compile(end[0]) if end else None
+            start = _SPACE.sub(_BLANKS, pattern if pattern.startswith("^") else rf"^\s*(?:{pattern})")
+            ending = re.compile(_SPACE.sub(_BLANKS, end[0])) if end else None
             definitions.append(OutlineRule(kind, re.compile(start, re.MULTILINE), ending))
     return OutlineRules(comment, tuple(definitions))
 
