@@ -173,9 +173,8 @@ def _indentation(line: str) -> int:
 
 def _define(match: _Match, last: int, outer: Definition | None, doc: str, line: str) -> Definition:
     name, kind = match.name, match.kind
-    if outer is not None:
-        is_in_type = outer.kind not in ("module", "namespace")
-        kind = {"function": "method"}.get(kind, kind) if is_in_type else {"method": "function"}.get(kind, kind)
+    if outer is not None and kind in ("function", "method"):
+        kind = "function" if outer.kind in ("module", "namespace") else "method"
     owner = ".".join(filter(None, (outer.qualified if outer is not None else "", match.owner)))
     signature = " ".join(line.split()).rstrip(" {").rstrip()[:MAX_SIGNATURE]
     return Definition(name, f"{owner}.{name}" if owner else name, kind, signature, doc, match.line, last)
