@@ -963,10 +963,11 @@ def test_a_review_without_changes_says_how_to_compare_with_another_commit(projec
     advice = codeinfo("review", cwd=project).stdout
     assert re.fullmatch(r"against \w{12}\nnote: nothing differs from \w{12}; to compare with another .*\n", advice)
     assert codeinfo("review", "HEAD", cwd=project).returncode == 0
-    commit(project, "lock", {"package-lock.json": "{}\n"})
-    (project / "package-lock.json").write_text('{"version": 1}\n')
+    for name in ("yarn.lock", "Cargo.lock", "composer.lock", "package-lock.json"):
+        (project / name).write_text("{}\n")
     left_out = codeinfo("review", cwd=project).stdout.partition("\n")[2]
-    assert left_out == "note: not compared, since the index leaves them out: package-lock.json\n"
+    names = "yarn.lock, Cargo.lock, composer.lock and 1 more"
+    assert left_out == f"note: not compared, since the index leaves them out: {names}\n"
 
 
 def test_methods_of_a_hidden_class_need_no_test_that_names_them(project: Path) -> None:

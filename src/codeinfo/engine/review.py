@@ -42,6 +42,7 @@ from codeinfo.tokens import split_identifier
 
 MAIN_BRANCHES = ("origin/HEAD", "origin/main", "origin/master", "main", "master")
 MOST_FILES = 200  # compared line by line; larger changes are reviewed in part
+LEFT_OUT_SHOWN = 3  # files that the index does not have, shortest paths first: pictures have long ones
 MOST_BLAMED = 20
 MOST_REVIEWERS = 5  # further ones wrote only a line or two
 MOST_SYMBOLS = 40  # symbols whose callers are looked up
@@ -140,8 +141,10 @@ def compare_with(project: ProjectKnowledge, store: SqliteStore, base: str) -> tu
             was = replace(now, text=was.text)
         revisions.append(diff.Revision(change, was, now, kind, is_product(path, kind)))
     notes = [f"the old {path} could not be parsed: what it defined before is unknown" for path in sorted(unread)]
-    if left_out := sorted({*changed[:MOST_FILES]}.difference(present)):
-        notes.append(f"not compared, since the index leaves them out: {diff.list_names(left_out)}")
+    if left_out := sorted({*changed[:MOST_FILES]}.difference(present), key=len):
+        more = f" and {len(left_out) - LEFT_OUT_SHOWN} more" if len(left_out) > LEFT_OUT_SHOWN else ""
+        named = ", ".join(left_out[:LEFT_OUT_SHOWN])
+        notes.append(f"not compared, since the index leaves them out: {named}{more}")
     if len(changed) > MOST_FILES:
         notes.append(f"{len(changed)} files changed; the first {MOST_FILES} are compared")
     return revisions, notes
