@@ -922,6 +922,23 @@ OTHERS = {
 }
 
 
+def test_an_attribute_is_used_without_the_end_of_its_name(tmp_path: Path) -> None:
+    sources = {
+        "Web/GuardAttribute.cs": "namespace Shop.Web;\npublic sealed class GuardAttribute : Attribute\n{\n"
+        "    public GuardAttribute(int level) { }\n}\n",
+        "Cart.cs": "using Shop.Web;\nnamespace Shop;\n[Guard(1)]\npublic class Cart\n{\n    [Guard(2)]\n"
+        "    public int Total;\n    int Guard;\n}\n",
+        "Other.cs": "namespace Shop.Other;\npublic class Guard { }\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        assert uses(engine, tmp_path, "Web/GuardAttribute.cs::GuardAttribute") == {
+            ("Cart.cs", 3, "resolved"),
+            ("Cart.cs", 6, "resolved"),
+        }
+        impact = engine.code.impact(ImpactRequest("Web/GuardAttribute.cs", root=str(tmp_path)))
+        assert [affected.path for affected in impact.files] == ["Cart.cs"]
+
+
 def test_what_a_namespace_holds_may_be_unused_and_what_is_used_without_its_name_is_not(tmp_path: Path) -> None:
     sources = {
         "Cart.cs": "namespace Shop\n{\n    public class Cart {}\n    public class Lost {}\n"

@@ -533,7 +533,7 @@ def _named_nowhere_else(
         (file, definition)
         for file, definition in offered
         if users[definition.name] == (definition.name in used_by_file.get(file.file_id, ()))
-        and not _is_used_otherwise(index, file, definition, users)
+        and not _is_used_otherwise(index, file, definition)
     ]
     names = {definition.name for _, definition in unused}
     for text in generated:
@@ -745,7 +745,7 @@ def _is_used_unnamed(definition: Definition) -> bool:
     return is_enum or runs or f" {definition.name}<" in definition.signature
 
 
-def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition, users: Counter[str]) -> bool:
+def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition) -> bool:
     is_placed = ROUTE.fullmatch(file.path) or _TAKEN_BY_PLACE.fullmatch(file.path)
     is_placed = is_placed or _HOOK.fullmatch(f"{file.path}::{definition.name}")
     if is_placed or is_registered(index, file.path, definition.start_line):
@@ -759,9 +759,7 @@ def _is_used_otherwise(index: CodeIndex, file: FileFacts, definition: Definition
         return any(definition.start_line in lines for lines in spans)
     if not file.rules.names.attribute_classes or definition.kind != "class":
         return False
-    short = definition.name.removesuffix("Attribute")  # an attribute is used without the suffix
-    # Extension methods are called on another type.
-    return (short != definition.name and users[short] > 0) or any(map(file.rules.names.called_by_name, members))
+    return any(map(file.rules.names.called_by_name, members))  # extension methods are called on another type
 
 
 def _find_in_texts(index: CodeIndex, names: set[str], parsed: Collection[int]) -> dict[str, set[int]]:

@@ -876,7 +876,7 @@ def _passing_default(index: CodeIndex, lookup: Lookup) -> frozenset[str]:
 
 def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     """The names under which a file of JavaScript offers a definition of its top level besides its own, and those of
-    the methods that are generated for a field; those under which pages are offered something."""
+    the methods that are generated for a field; those under which pages are offered something; those of attributes."""
     unit = index.unit(symbol.path)
     definition = unit.by_qualified.get(symbol.qualified)
     if unit.rules.names.links:
@@ -884,6 +884,8 @@ def other_names(index: CodeIndex, symbol: SymbolId) -> set[str]:
     if definition is not None and definition.kind == "field" and has_accessors(unit):
         names = accessor_names(definition.name)
         return {accessor for accessor in names if f"{symbol.owner.qualified}.{accessor}" not in unit.by_qualified}
+    if unit.rules.names.attribute_classes and symbol.qualified.endswith("Attribute"):
+        return {symbol.qualified.rpartition(".")[2].removesuffix("Attribute")}
     is_offered = unit.rules.names.default_exports and "." not in symbol.qualified
     return index.bindings(unit).other_names(symbol.qualified) if is_offered else set()
 

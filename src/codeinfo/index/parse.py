@@ -112,6 +112,7 @@ def _code_parse(path: str, source: Source, language: str, settings: ChunkSetting
     rules = get_language(language).names
     more_uses = [*key_uses(matches, source), *quoted_names(matches, source, GRAMMARS[language].names_in_strings)]
     more_uses += opened_names(symbols, source) if rules.constants else ()
+    more_uses += ((source.line_of(start), f"{source.text[start:end]}Attribute") for start, end in matches.attributes)
     packed = pack_code(
         layers.names,
         language,

@@ -151,6 +151,7 @@ class Scan(Struct):
     exports: Spans = field(default_factory=list)
     members: list[tuple[int, str]] = field(default_factory=list)  # `setattr(cart, "total", 1)`: offset, `cart.total`
     paths: list[tuple[int, str]] = field(default_factory=list)  # `get_model("shop", "Cart")`: offset, `shop.Cart`
+    attributes: Spans = field(default_factory=list)  # names of attributes: `[Required]` is a RequiredAttribute
     export_names: Spans = field(default_factory=list)  # strings that are the names of exports: `__all__` of Python
     keys: list[tuple[int, int, str]] = field(default_factory=list)  # names of arguments and fields, with their type
     shorthand: set[int] = field(default_factory=set)  # where keys begin that name a variable, too: `{ size }`
@@ -175,6 +176,7 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         "import": result.imports,
         "exports": result.exports,
         "listed": result.export_names,
+        "attribute": result.attributes,
     }
     owners: dict[tuple[int, int], str] = {}  # types whose fields are named, by position
     for pattern, captures in QueryCursor(query(language), match_limit=_MOST_OPEN).matches(root):

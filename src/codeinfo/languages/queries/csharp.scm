@@ -27,6 +27,7 @@
 (record_declaration (parameter_list (parameter name: (identifier) @name) @property))
 
 (using_directive) @import
+(attribute name: [(identifier) (qualified_name)] @attribute)
 
 (parameter type: (_) @bind.type name: (identifier) @bind)
 (parameter_list type: (_) @bind.type name: (identifier) @bind)
