@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from codeinfo.cache import group_by_key
 from codeinfo.config import parse_toml
@@ -106,13 +106,32 @@ def _picture(name: str, graph: Graph, cut: list[tuple[MapArea, list[str]]], form
     return svg(name, drawn, hubs, note) if form == "svg" else ""
 
 
+class _Types(Struct):
+    """The types of some files, by where they are known and their names."""
+
+    subtypes: Counter[_TypeName]  # how many extend or implement each, or declare values of it
+    defined: dict[_TypeName, list[tuple[FileFacts, Definition]]] = field(default_factory=dict)
+    extending: dict[_TypeName, list[str]] = field(default_factory=dict)  # the files
+    implemented: set[_TypeName] = field(default_factory=set)  # by an `impl`, which only takes what is made for it
+    bases: set[str] = field(default_factory=set)  # as written
+
+
 def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo, ...]:
     """The types that most others extend or implement; where types name no base, those most files declare values of."""
-    subtypes = _count_declaring(index, graph)
-    implemented: set[_TypeName] = set()  # by an `impl`, which only takes what is made for it
-    paths: set[str] = set()  # bases as written
-    types: dict[_TypeName, list[tuple[int, Definition]]] = {}
-    extending: dict[_TypeName, list[str]] = {}  # the files
+    types = _collect_types(index, graph)
+    ranked: list[tuple[int, str, Definition]] = []
+    for name, count in types.subtypes.items():
+        if (found := _find_only_definition(graph, types, name)) is None:
+            continue
+        file, definition = found
+        if definition.kind in INTERFACES or name not in types.implemented:
+            ranked.append((-count, file.path, definition))
+    ranked.sort(key=lambda row: (*row[:2], row[2].start_line))
+    return tuple(symbol_info(path, definition) for _, path, definition in ranked[:limit])
+
+
+def _collect_types(index: CodeIndex, graph: Graph) -> _Types:
+    types = _Types(_count_declaring(index, graph))
     for file_id, definition in index.facts.outlines():
         file = index.by_id.get(file_id)
         if file is None or file.path not in graph.files or not is_source(file) or not definition.is_type:
@@ -121,31 +140,32 @@ def _interfaces(index: CodeIndex, graph: Graph, limit: int) -> tuple[SymbolInfo,
         scope = _type_scope(file)
         plain = {base.rpartition(".")[2] for base in written} - {definition.name}  # an alias of something outside
         bases = {(scope, base) for base in plain}
-        paths.update(written)
-        subtypes.update(bases)
+        types.bases.update(written)
+        types.subtypes.update(bases)
         for base in bases:
-            extending.setdefault(base, []).append(file.path)
-        implemented.update(bases if definition.kind == "impl" else ())
+            types.extending.setdefault(base, []).append(file.path)
+        types.implemented.update(bases if definition.kind == "impl" else ())
         if definition.kind not in ("impl", "extension"):
-            types.setdefault((scope, definition.name), []).append((file_id, definition))
-    ranked: list[tuple[int, str, Definition]] = []
-    for (scope, name), count in subtypes.items():
-        defined = types.get((scope, name), [])
-        if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) > 1:
-            files = extending.get((scope, name), ())  # none where variables only are declared of it
-            defined = [row for row in defined if _is_imported(graph, index.by_id[row[0]].path, files)]
-        if len({index.by_id[file_id].path.rpartition(".")[0] for file_id, _ in defined}) == 1:
-            file_id, definition = defined[0]
-            owner = definition.qualified.rpartition(".")[0]
-            outer = owner.rpartition(".")[2]
-            around = (other for _, other in types.get((scope, outer), ()) if other.qualified == owner)
-            is_inside = any(other.kind != "module" for other in around)
-            if is_inside and not any(path.endswith(f"{outer}.{name}") for path in paths):
-                continue  # inside a type: by its plain name, something outside is meant
-            if definition.kind in INTERFACES or (scope, name) not in implemented:
-                ranked.append((-count, index.by_id[file_id].path, definition))
-    ranked.sort(key=lambda row: (*row[:2], row[2].start_line))
-    return tuple(symbol_info(path, definition) for _, path, definition in ranked[:limit])
+            types.defined.setdefault((scope, definition.name), []).append((file, definition))
+    return types
+
+
+def _find_only_definition(graph: Graph, types: _Types, name: _TypeName) -> tuple[FileFacts, Definition] | None:
+    """The definition that a name stands for, unless it may be one of several, or something outside."""
+    defined = types.defined.get(name, [])
+    if len({file.path.rpartition(".")[0] for file, _ in defined}) > 1:
+        files = types.extending.get(name, ())  # none where variables only are declared of it
+        defined = [row for row in defined if _is_imported(graph, row[0].path, files)]
+    if len({file.path.rpartition(".")[0] for file, _ in defined}) != 1:
+        return None
+    file, definition = defined[0]
+    owner, (scope, plain) = definition.qualified.rpartition(".")[0], name
+    outer = owner.rpartition(".")[2]
+    around = (other for _, other in types.defined.get((scope, outer), ()) if other.qualified == owner)
+    is_inside = any(other.kind != "module" for other in around)
+    if is_inside and not any(base.endswith(f"{outer}.{plain}") for base in types.bases):
+        return None  # inside a type: by its plain name, something outside is meant
+    return file, definition
 
 
 def _is_imported(graph: Graph, path: str, files: Sequence[str]) -> bool:
