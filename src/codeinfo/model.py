@@ -89,6 +89,10 @@ class SymbolKind(Struct, frozen=True):
     is_callable: bool = False
     ranks_as_type: bool = False  # probably what a search for its name wants
 
+    @property
+    def is_scope(self) -> bool:
+        return self.is_container or self.is_callable
+
 
 PLAIN_KIND = SymbolKind()
 SYMBOL_KINDS: Mapping[str, SymbolKind] = {
@@ -133,6 +137,11 @@ class Definition(Struct, frozen=True):
     def owner(self) -> str:
         """The qualified name of what it is a member of, or is defined in; "" at the top of a file."""
         return self.qualified.rpartition(".")[0]
+
+    def continues(self, previous: Definition) -> bool:
+        """Whether it is another equation of the function above, or belongs to the signature above."""
+        is_same = previous.qualified == self.qualified and previous.kind == self.kind
+        return is_same and symbol_kind(self.kind).is_callable
 
 
 class Import(Struct, frozen=True):

@@ -12,8 +12,8 @@ from document_tools import FIXTURES, add, ask, engine, harbour
 from codeinfo.engine import Engine
 from codeinfo.engine.collections import CONVERTERS_VERSION, CollectionSource
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import document_parse
 from codeinfo.index.line import Changes
+from codeinfo.index.plain import document_parse
 from codeinfo.model import PASSAGE, passage_text
 from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources import documents as formats

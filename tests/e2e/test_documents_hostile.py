@@ -21,7 +21,7 @@ from codeinfo.collections import pack, read_manifest, safe_path, unpack
 from codeinfo.errors import CodeInfoError, UsageError
 from codeinfo.index import pool
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import document_parse
+from codeinfo.index.plain import document_parse
 from codeinfo.index.pool import ParsePool, ParseTask
 from codeinfo.operations.documents import DocsSyncRequest
 from codeinfo.sources.documents import MAX_TEXT_CHARS, Refused, as_markdown, convert, open_office_file

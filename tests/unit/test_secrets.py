@@ -14,7 +14,7 @@ from patience import is_quick
 from secret_corpus import CONTAINERS, KINDS, SHAPES, Case, cases, draw, leaked, unpacked_values
 
 from codeinfo.index.chunk import ChunkSettings
-from codeinfo.index.documents import document_parse
+from codeinfo.index.plain import document_parse
 from codeinfo.knowledge.history import History
 from codeinfo.sources.masking import mask
 from codeinfo.sources.read import decode

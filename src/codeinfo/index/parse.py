@@ -8,14 +8,14 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from codeinfo.cache import group_by_key
 from codeinfo.graph.uses import LITERAL, MENTIONED, pack_code
 from codeinfo.index.chunk import ChunkSettings, Layers, Span, outline_spans, syntax_spans, text_spans, weighted_terms
-from codeinfo.index.outline import Symbol, continues, find_outline, first_words
 from codeinfo.index.syntax import Candidate, Scan, Source, parse_tree, scan
-from codeinfo.languages import GRAMMARS, get_language
+from codeinfo.languages import GRAMMARS, first_words, get_language
 from codeinfo.languages.ecmascript import pascal_case
 from codeinfo.languages.model import Declared, Syntax, group_imports
 from codeinfo.model import MAX_SIGNATURE, Chunk, Definition, Import, ParsedFile, quantity, symbol_kind
@@ -39,7 +39,7 @@ def parse_file(
     source = Source(text, visible, embedded=grammar is not None and (grammar.embedded or grammar.template))
     notes = _notes(source, settings)
     if get_language(language).markup is not None:
-        from codeinfo.index.documents import section_parse
+        from codeinfo.index.plain import section_parse
 
         return replace(section_parse(source, language, settings), notes=notes), b""
     if grammar is None:
@@ -60,7 +60,12 @@ def text_parse(source: Source, settings: ChunkSettings) -> ParsedFile:
 
 def _outline_parse(source: Source, language: str, settings: ChunkSettings) -> ParsedFile:
     """Chunks by lines that begin where definitions do, if any are found."""
-    symbols = find_outline(source, language)
+    from codeinfo.index.plain import find_outline
+
+    symbols = [
+        Symbol(found.definition, found.first_line, [], found.parent, symbol_kind(found.definition.kind).is_scope)
+        for found in find_outline(source, language)
+    ]
     if not symbols:
         return text_parse(source, settings)
     within = _map_scopes(symbols, len(source.lines))
@@ -404,6 +409,16 @@ _MAX_BINDING = 2200  # characters of an import that lists what it takes
 _MAX_ATTRIBUTES = 20  # lines of attributes between a comment and what it documents
 
 
+class Symbol(Struct):
+    """A definition plus what chunks and references need."""
+
+    definition: Definition
+    first_line: int  # of the whole node; the definition itself starts at the line of its name
+    name_spans: list[tuple[int, int]]  # one per clause
+    parent: int  # position in the list, -1 at the top level
+    is_scope: bool
+
+
 class _SymbolReader:
     """Walks the candidates in order, with a stack of enclosing ones."""
 
@@ -530,7 +545,7 @@ class _SymbolReader:
             bases=bases or (bases_of(source.text, header, self.syntax) if is_container else ()),
         )
         symbols = self.symbols
-        if self.syntax.clauses and symbols and continues(symbols[-1].definition, definition):
+        if self.syntax.clauses and symbols and definition.continues(symbols[-1].definition):
             first = symbols[-1].definition
             symbols[-1].definition = replace(first, doc=first.doc or definition.doc, end_line=definition.end_line)
             symbols[-1].name_spans.append(span)

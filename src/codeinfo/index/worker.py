@@ -68,7 +68,7 @@ def _answer(task: str, arguments: list[Any], settings: ChunkSettings) -> tuple[b
 
 
 def _convert(path: str, data: bytes, settings: ChunkSettings) -> tuple[bool, Any]:
-    from codeinfo.index.documents import document_parse  # imported late: most runs have no document
+    from codeinfo.index.plain import document_parse  # imported late: most runs have no document
     from codeinfo.sources.documents import Refused
 
     try:

@@ -101,6 +101,20 @@ def find_comments(text: str, language: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in found if match.lastindex is not None)  # others are strings
 
 
+_MAX_DOC = 200
+_COMMENT_MARKS = re.compile(r'^[\s/*#!;%|^<>"\'{-]+|[\s*/"\'}-]+$')
+_MARKUP = re.compile(r"</?(?:summary|remarks|para|p|inheritdoc)\b[^>]*>|[@\\](?:brief|dev|notice)\b")
+
+
+def first_words(comment: str) -> str:
+    """The first meaningful line of a comment, without its markers."""
+    for line in comment.splitlines():
+        words = "" if line.startswith("#!") else _COMMENT_MARKS.sub("", _MARKUP.sub("", line))
+        if words and not words.startswith(("@", "doc ", "moduledoc", "autoload")):
+            return words[:_MAX_DOC]
+    return ""
+
+
 @cache
 def outline_rules(language: str) -> OutlineRules | None:
     """How to find definitions in a language without a syntax tree."""
