@@ -2251,6 +2251,20 @@ def test_attributes_of_components_mean_the_members_of_their_props(tmp_path: Path
         assert uses(engine, tmp_path, "page.tsx::size") == {("page.tsx", 8, "resolved")}
 
 
+def test_what_rails_delegates_and_the_scopes_of_a_model_are_defined(tmp_path: Path) -> None:
+    sources = {
+        "app/models/cart.rb": "class Cart < ApplicationRecord\n  delegate :total, :size,\n    to: :updater\n"
+        "  delegate :email, to: :owner, prefix: true\n  scope :closed, -> { where(open: false) }\n\n"
+        "  def close\n    total\n    Cart.closed.first\n  end\nend\n",
+        "config/routes.rb": "Rails.application.routes.draw do\n  scope :shop do\n    resources :carts\n  end\nend\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        defined = {info.qualified for info in engine.code.symbols(SymbolsRequest(str(tmp_path))).symbols}
+        assert defined == {"Cart", "Cart.total", "Cart.size", "Cart.closed", "Cart.close"}
+        assert uses(engine, tmp_path, "Cart.total") == {("app/models/cart.rb", 8, "resolved")}
+        assert uses(engine, tmp_path, "Cart#closed") == {("app/models/cart.rb", 9, "resolved")}
+
+
 def test_what_comes_from_outside_under_another_name_is_none_of_ours(tmp_path: Path) -> None:
     sources = {
         "menu.tsx": 'import { Menu as Primitive } from "some-library"\n\n'

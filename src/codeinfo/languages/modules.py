@@ -755,7 +755,9 @@ RUBY = model.Language(
         members=(".", "::", "&."),
         word=r"[^\W\d]\w+(?:[?!](?![=~]))?",
         exported=model.without_underscore,
-        definers=_by_word(property="attr_accessor attr_reader attr_writer", method="alias_method define_method"),
+        definers=_by_word(
+            property="attr_accessor attr_reader attr_writer delegate", method="alias_method define_method scope"
+        ),
         bases=ruby_bases,
         names_in_strings=re.compile(r"(?:::)?[A-Z]\w*(?:::[A-Z]\w*)+|(?:[A-Z][a-z0-9]+){2,}"),
     ),

@@ -10,7 +10,8 @@
 (assignment left: [(constant) (scope_resolution)] @name) @constant
 (alias name: (_) @name) @method
 (assignment left: (left_assignment_list (constant) @name)) @constant
-(call method: (identifier) @keyword arguments: (argument_list (simple_symbol) @name)) @property
+((call method: (identifier) @keyword arguments: (argument_list (simple_symbol) @name)) @property
+  (#not-match? @property "^(delegate\\b[^#]*\\bprefix:|scope :\\w+ do)"))
 
 (method_parameters (identifier) @bind)
 (method_parameters (optional_parameter name: (identifier) @bind))
