@@ -563,6 +563,20 @@ def test_what_a_header_declares_may_be_used_by_others(tmp_path: Path) -> None:
     assert report.notes[0].startswith("1 of them, listed last, can be imported or included by other projects")
 
 
+def test_what_is_public_in_a_library_of_swift_may_be_used_by_others(tmp_path: Path) -> None:
+    manifest = 'let package = Package(products: [.%s(name: "Shop", targets: ["Shop"])])\n'
+    sources = {
+        "Package.swift": manifest % "library",
+        "Sources/Shop/Cart.swift": "public struct Cart {}\nstruct Lost {}\n",
+    }
+    with indexed(tmp_path, sources) as engine:
+        report = engine.code.unused(UnusedRequest(str(tmp_path)))
+        assert [one.symbol.name for one in report.symbols] == ["Lost", "Cart"]
+        assert report.notes[0].startswith("1 of them, listed last, can be imported or included by other projects")
+        (tmp_path / "Package.swift").write_text(manifest % "executable")
+        assert engine.code.unused(UnusedRequest(str(tmp_path))).notes == ()
+
+
 def test_what_a_library_of_rust_offers_may_be_used_by_others(tmp_path: Path) -> None:
     sources = {
         "Cargo.toml": '[workspace]\nmembers = ["kit", "app", "own"]\n[workspace.package]\npublish = false\n',

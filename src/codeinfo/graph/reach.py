@@ -626,23 +626,31 @@ def _benchmark_folders(index: CodeIndex) -> list[str]:
 
 def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -> set[str]:
     """Of some definitions, those that a header has or declares, those in packages of Go that other modules can import,
-    and those in published packages of JavaScript and in libraries of Rust."""
+    and those in published packages of JavaScript and in libraries of Rust and, if they are public, of Swift."""
     files = {info.id: index.graph.files[info.path] for info in symbols}
     script_files = (file for file in files.values() if file.rules.names.default_exports)
     folders = {folder for file in script_files for folder in ancestors(file.folder)}
     published = {folder: _is_published(index, f"{folder}/package.json".lstrip("/")) for folder in folders}
 
-    def is_open(file: FileFacts, name: str) -> bool:
+    def is_open(file: FileFacts, info: code.SymbolInfo) -> bool:
         if file.rules.imports.headers:
-            return any(map(_HEADER.search, index.files_defining(name)))
+            return any(map(_HEADER.search, index.files_defining(info.name)))
         if file.rules.imports.qualified:
             return {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
         if file.rules.imports.paths:
             return _is_in_library(index, file)
+        if file.language == "swift":
+            return info.signature.startswith(("public ", "open ")) and _is_in_package_with_library(index, file)
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((is_published for is_published in around if is_published is not None), False)
 
-    return {info.id for info in symbols if is_open(files[info.id], info.name)}
+    return {info.id for info in symbols if is_open(files[info.id], info)}
+
+
+def _is_in_package_with_library(index: CodeIndex, file: FileFacts) -> bool:
+    configs = index.resolver.tree.configs
+    manifests = (configs.get(f"{folder}/Package.swift".lstrip("/"), "") for folder in ancestors(file.folder))
+    return any(".library(" in manifest for manifest in manifests)
 
 
 def _is_in_library(index: CodeIndex, file: FileFacts) -> bool:
