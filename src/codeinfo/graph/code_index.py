@@ -40,6 +40,7 @@ from codeinfo.languages.model import (
     FileFacts,
     ImportRules,
     Language,
+    NameRules,
     Outcome,
     Resolver,
     Target,
@@ -432,18 +433,6 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
     top = [symbol for symbol in offered if _is_top_level(symbol, inside, spans) and not rules.called_by_name(symbol)]
     exported = {symbol.name for symbol in top if symbol.exported}
     hidden = {symbol.name for symbol in top} - exported if rules.private_to_file else set()
-    opened = {symbol.qualified for symbol in offered} | {""}
-    if extensions:
-        public = (symbol for symbol in offered if symbol.exported)
-        adding = [symbol for symbol in public if any(_is_directly_in(symbol, extension) for extension in extensions)]
-    else:
-        adding = offered if rules.constants else []
-    by_path = [  # `class Shop::Cart` opens no module around it; nor does an extension
-        symbol.qualified
-        for symbol in adding
-        if (symbol.is_type and symbol.qualified.rpartition(".")[0] not in opened)
-        or (symbol.kind in _EXTENDING and len(split_identifier(symbol.name)) > 1)
-    ]
     # `Add` is a member of many types, `AddBasketServices` of one.
     called = [symbol.name for symbol in offered if rules.called_by_name(symbol)]
     called = [name for name in called if len(split_identifier(name)) > 1]
@@ -460,7 +449,7 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         language=file.language,
         kind=file.kind,
         packages=tuple(dict.fromkeys(packages)),
-        exports=tuple(dict.fromkeys((*names, *by_path, *called))),
+        exports=tuple(dict.fromkeys((*names, *_names_by_path(offered, extensions, rules), *called))),
         inline_modules=tuple((module.start_line, module.end_line) for module in modules)
         if rules.inline_modules
         else (),
@@ -468,6 +457,20 @@ def facts_of(file: CodeFile, outline: Sequence[Definition]) -> FileFacts:
         types=tuple(dict.fromkeys(name for name in top_names if name not in values)) if imports.types_elided else (),
         members=tuple(sorted({*extending, *called})) if imports.owned else (),
     )
+
+
+def _names_by_path(offered: Sequence[Definition], extensions: Sequence[Definition], rules: NameRules) -> Iterator[str]:
+    """The whole names of what a file adds to something that it does not open: `class Shop::Cart` opens no module around
+    it, nor does an extension."""
+    opened = {symbol.qualified for symbol in offered} | {""}
+    adding: Sequence[Definition] = offered if rules.constants else ()
+    if extensions:
+        public = (symbol for symbol in offered if symbol.exported)
+        adding = [symbol for symbol in public if any(_is_directly_in(symbol, extension) for extension in extensions)]
+    for symbol in adding:
+        is_type = symbol.is_type and symbol.qualified.rpartition(".")[0] not in opened
+        if is_type or (symbol.kind in _EXTENDING and len(split_identifier(symbol.name)) > 1):
+            yield symbol.qualified
 
 
 def _is_directly_in(definition: Definition, extension: Definition) -> bool:
