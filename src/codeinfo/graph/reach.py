@@ -639,7 +639,7 @@ def _find_open_to_others(index: CodeIndex, symbols: Sequence[code.SymbolInfo]) -
             return {"main", "internal"}.isdisjoint((*file.packages, *file.path.split("/")))
         if file.rules.imports.paths:
             return _is_in_library(index, file)
-        if file.language == "swift":
+        if "Package.swift" in file.rules.imports.configs:
             return info.signature.startswith(("public ", "open ")) and _is_in_package_with_library(index, file)
         around = (published.get(folder) for folder in ancestors(file.folder))
         return next((is_published for is_published in around if is_published is not None), False)
