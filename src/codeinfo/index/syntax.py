@@ -201,13 +201,11 @@ def scan(root: Node, language: str, source: Source) -> Scan:
         kind = definers.get(source.node_text(keyword[0]), "") if keyword else ""
         if keyword and not kind:
             continue
-        is_definition = "name" in captures or "declarator" in captures
+        if "name" in captures or "declarator" in captures:
+            result.candidates += _candidates(source, pattern, captures, kind)
+            continue
         for role, nodes in captures.items():
-            if is_definition:
-                if role not in _PARTS:
-                    start, end = source.span(nodes[0])[0], source.span(captures.get("body", nodes)[0])[1]
-                    result.candidates.append(Candidate(start, -end, pattern, kind or role, nodes[0], captures))
-            elif role in plain:
+            if role in plain:
                 plain[role].extend(node.byte_range for node in nodes)
             elif role in _SPECIAL:
                 _add_special(result, source, role, captures)
@@ -217,6 +215,14 @@ def scan(root: Node, language: str, source: Source) -> Scan:
             spans[:] = [(start // source.unit_bytes, end // source.unit_bytes) for start, end in spans]
     result.strings = _strings_of(result, language, source)
     return result
+
+
+def _candidates(source: Source, pattern: int, captures: dict[str, list[Node]], kind: str) -> Iterator[Candidate]:
+    """What a match may define; without a `kind`, the role of a node says what it is."""
+    for role, nodes in captures.items():
+        if role not in _PARTS:
+            start, end = source.span(nodes[0])[0], source.span(captures.get("body", nodes)[0])[1]
+            yield Candidate(start, -end, pattern, kind or role, nodes[0], captures)
 
 
 def _strings_of(result: Scan, language: str, source: Source) -> list[tuple[int, int]]:
