@@ -106,13 +106,13 @@ def test_a_path_narrows_what_is_shown(repository: Path, engine: Engine, monkeypa
     assert engine.code.symbols(SymbolsRequest("app")).total == 3
     asked = engine.answers.ask(AskRequest("what does pause return", ("lib",), provider="none"))
     assert {one.path.partition("/")[0] for one in asked.citations} == {"lib"}
-    (repository / "lib" / "pausing.py").write_text(
-        "def pausing():\n    return 'what does a pausing lighthouse return'\n"
-    )
+    added = repository / "lib" / "pausing.py"
+    added.write_text("def pausing():\n    return 'what does a pausing lighthouse return'\n")
     question = "what does a pausing lighthouse return"
     stale = engine.answers.ask(AskRequest(question, ("lib",), provider="none", refresh=False))
     fresh = engine.answers.ask(AskRequest(question, ("lib",), provider="none"))
     assert ["lib/pausing.py" in {one.path for one in answer.citations} for answer in (stale, fresh)] == [False, True]
+    added.unlink()  # the tests of this file share the repository
 
 
 def test_a_place_is_named_as_it_is_seen_from_here(
