@@ -2697,3 +2697,25 @@ def test_what_is_written_behind_its_owner_is_resolved(tmp_path: Path) -> None:
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "bucket.logs") == {("main.tf", 4, "resolved")}
         assert uses(engine, tmp_path, "policy.logs") == {("main.tf", 6, "resolved")}
+
+
+def test_names_are_found_as_their_languages_write_them(tmp_path: Path) -> None:
+    sources = {
+        "util.pm": "package Shop::Util;\nsub round { 1 }\n",
+        "cart.R": "print.cart <- function(x) {\n  x\n}\n",
+        "cart.erl": "-module(cart).\nadd(X) ->\n    X.\n",
+        "item.clj": "(ns shop.item)\n(defn price [item] 1)\n",
+    }
+    names = ("Shop::Util", "Shop::Util::round", "print.cart", "cart:add", "shop.item/price")
+    with indexed(tmp_path, sources) as engine:
+        found = {
+            name: [symbol.id for symbol in engine.code.definitions(DefsRequest(name, str(tmp_path))).definitions]
+            for name in names
+        }
+    assert found == {
+        "Shop::Util": ["util.pm::Shop.Util"],
+        "Shop::Util::round": ["util.pm::Shop.Util.round"],
+        "print.cart": ["cart.R::print.cart"],
+        "cart:add": ["cart.erl::cart.add"],
+        "shop.item/price": ["item.clj::shop.item.price"],
+    }

@@ -84,7 +84,8 @@ class CodeOperations:
                 if error.near:
                     raise
                 with store.snapshot() as view:
-                    near = near_names(refs.plain_name(error.name), view)
+                    name = refs.plain_name(error.name)
+                    near = [other for other in near_names(name, view) if other != name]
                 raise refs.UnknownName(error.name, error.what, near) from None
 
     @contextmanager

@@ -74,7 +74,7 @@ _MOST_PARTS = 40  # of a name written in full, each of which may be a type that 
 _PREVIEW_CHARS = 160
 _VALUES = ("variable", "field", "property")  # may only hold the function or type of their name
 # `Class#method` and `Class->method`, as documentation writes; `Class::method`; `Package\Class`
-_MEMBER = re.compile(r"::|(?<=\w)(?:->|[#\\])(?=\w)")
+_MEMBER = re.compile(r"::|(?<=\w)(?:->|[#\\]|:(?=[a-z_]))(?=\w)")
 _PART_END = re.compile(rf"[./]|{_MEMBER.pattern}")
 _ARGUMENTS = re.compile(r"(?<=[\w?!])(?:\([^()]*\)|/\d{1,2}$)")  # or, as in Elixir, their number
 _POINTER = re.compile(r"(?<![^.])\(\*?([\w.]+)\)(?=\.)")  # `(*Type).Method` of Go
@@ -166,6 +166,8 @@ class Lookup(Struct, frozen=True):
 
 def look_up(index: CodeIndex, text: str) -> Lookup:
     """Resolve `Name`, `Class.method`, `Class#method`, `path::Name` or, as calls are quoted, `name()`, `name(1)`."""
+    if "." in text and (whole := _look_up_plain(index, text.strip())).symbols:  # a name of R
+        return whole
     path, qualified = _split_name(index, text)
     qualified = SIGIL.sub("", qualified)
     name = qualified.rpartition(".")[2]
@@ -270,6 +272,8 @@ def _look_up_plain(index: CodeIndex, name: str) -> Lookup:
 def look_up_member(index: CodeIndex, text: str) -> Lookup:
     """Like `look_up`; `Class.method` may be inherited, `module.function` lies in a file or folder of that name, and a
     name may be written in full."""
+    if "/" in text and "::" not in text and (found := look_up_member(index, text.replace("/", "."))).symbols:
+        return found  # of a namespace of Clojure
     text = _with_dots(index, text)
     lookup, (path, qualified) = look_up(index, text), _split_name(index, text)
     around = qualified.rpartition(".")[0].rstrip(".")

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from codeinfo.index.chunk import ChunkSettings, Span, weighted_terms
 from codeinfo.index.syntax import Source
-from codeinfo.languages import OutlineRules, find_comments, first_words, get_language, outline_rules
+from codeinfo.languages import OutlineRule, OutlineRules, find_comments, first_words, get_language, outline_rules
 from codeinfo.languages.model import Markup
 from codeinfo.model import CRUMB, MAX_SIGNATURE, PASSAGE, Chunk, Definition, Import, ParsedFile, symbol_kind
 from codeinfo.sources.documents import (
@@ -365,10 +365,13 @@ _CLOSES = re.compile(r"\s*(?:[})\]]|(?i:end))")
 
 class _Match(NamedTuple):
     line: int
-    kind: str
     name: str
     owner: str
-    end: re.Pattern[str] | None
+    rule: OutlineRule
+
+    @property
+    def kind(self) -> str:
+        return self.rule.kind
 
 
 class _Text(NamedTuple):
@@ -394,7 +397,7 @@ def find_outline(source: Source, language: str) -> list[Outlined]:
         return []
     text = _read_text(source, language)
     matches = _find_matches(text.code, source, rules)
-    kinds = {match.line: match.kind for match in matches}
+    by_line = {match.line: match for match in matches}
     found: list[Outlined] = []
     around: list[int] = []  # the positions of the definitions around a line, the innermost last
     for match in matches:
@@ -405,7 +408,7 @@ def find_outline(source: Source, language: str) -> list[Outlined]:
         is_member = outer is not None and symbol_kind(outer.kind).is_container
         if not is_member and (outer is not None or match.kind in _MEMBERS):
             continue  # local to a function, or no definition
-        last = _end_of(match, text.lines, kinds)
+        last = _end_of(match, text.lines, by_line)
         if outer is not None:
             last = min(last, outer.end_line)
         first = match.line
@@ -443,17 +446,17 @@ def _find_matches(code: str, source: Source, rules: OutlineRules) -> list[_Match
             name_group = found.lastindex or 0
             line = source.line_of(found.start(name_group))
             owner = found[1] or "" if name_group > 1 else ""
-            by_line.setdefault(line, _Match(line, rule.kind, found[name_group], owner, rule.end))
+            by_line.setdefault(line, _Match(line, found[name_group], owner, rule))
     return [by_line[line] for line in sorted(by_line)]
 
 
-def _end_of(match: _Match, lines: Sequence[str], kinds: Mapping[int, str]) -> int:
+def _end_of(match: _Match, lines: Sequence[str], by_line: Mapping[int, _Match]) -> int:
     """The last line of a definition."""
-    if match.end is not None and (marked := _marked_end(match, lines, kinds)):
+    if match.rule.end is not None and (marked := _marked_end(match, match.rule.end, lines, by_line)):
         return marked
-    if match.kind == "namespace":
-        later = (line for line in range(match.line + 1, len(lines) + 1) if kinds.get(line) == "namespace")
-        last = next(later, len(lines) + 1) - 1
+    if match.rule.is_to_next:
+        later = (line for line in range(match.line + 1, len(lines) + 1) if line in by_line)
+        last = next((line for line in later if by_line[line].rule is match.rule), len(lines) + 1) - 1
         return next(line for line in range(last, 0, -1) if lines[line - 1].strip())
     first = lines[match.line - 1]
     indentation, is_open = _indentation(first), first.rstrip().endswith(("{", "(", "["))
@@ -463,7 +466,7 @@ def _end_of(match: _Match, lines: Sequence[str], kinds: Mapping[int, str]) -> in
         if not line.strip():
             continue
         depth = _indentation(line)
-        if depth < indentation or (depth == indentation and (number in kinds or not _GOES_ON.match(line))):
+        if depth < indentation or (depth == indentation and (number in by_line or not _GOES_ON.match(line))):
             break
         if last == match.line and _CLOSES.match(line) and not is_open:
             break  # what is around it
@@ -471,9 +474,8 @@ def _end_of(match: _Match, lines: Sequence[str], kinds: Mapping[int, str]) -> in
     return last
 
 
-def _marked_end(match: _Match, lines: Sequence[str], kinds: Mapping[int, str]) -> int:
+def _marked_end(match: _Match, end: re.Pattern[str], lines: Sequence[str], by_line: Mapping[int, _Match]) -> int:
     """The line that ends a definition by what it says, 0 if there is none."""
-    assert match.end is not None
     is_container = symbol_kind(match.kind).is_container
     indentation = _indentation(lines[match.line - 1])
     for number in range(match.line + 1, len(lines) + 1):
@@ -481,9 +483,9 @@ def _marked_end(match: _Match, lines: Sequence[str], kinds: Mapping[int, str]) -
         depth = _indentation(line)
         if not line.strip() or depth > indentation:
             continue
-        if match.end.match(line.lstrip()):
+        if end.match(line.lstrip()):
             return number
-        begins = number in kinds and not (is_container and not symbol_kind(kinds[number]).is_container)
+        begins = number in by_line and not (is_container and not symbol_kind(by_line[number].kind).is_container)
         if depth < indentation or begins:
             return 0
     return 0
@@ -494,9 +496,12 @@ def _indentation(line: str) -> int:
 
 
 def _define(match: _Match, last: int, outer: Definition | None, doc: str, line: str) -> Definition:
-    name, kind = match.name, match.kind
+    kind = match.kind
     if outer is not None and kind in ("function", "method"):
         kind = "function" if outer.kind in ("module", "namespace") else "method"
-    owner = ".".join(filter(None, (outer.qualified if outer is not None else "", match.owner)))
+    # `package Shop::Cart`; the dots of a function of R belong to its name
+    names = re.split(r"::|\." if symbol_kind(kind).is_container else "::", match.name.strip(":"))
+    around = outer.qualified if outer is not None else ""
+    qualified = ".".join(filter(None, (around, match.owner, *names)))
     signature = " ".join(line.split()).rstrip(" {").rstrip()[:MAX_SIGNATURE]
-    return Definition(name, f"{owner}.{name}" if owner else name, kind, signature, doc, match.line, last)
+    return Definition(names[-1], qualified, kind, signature, doc, match.line, last)

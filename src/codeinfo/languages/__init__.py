@@ -62,6 +62,7 @@ _WITHOUT_SYNTAX = (
 )
 
 
+_NEXT = "next"
 _SPACE = re.compile(r"(?<!\[\^)\\s")
 _BLANKS = r"[^\\S\\n]"  # across lines, a thousand modifiers before no definition would be tried from each of them
 _STRING = r'"(?:\\.|[^"\\\n])*"'
@@ -73,6 +74,7 @@ class OutlineRule(Struct, frozen=True):
     kind: str
     start: re.Pattern[str]
     end: re.Pattern[str] | None
+    is_to_next: bool  # it ends where the next one of its kind begins
 
 
 class OutlineRules(Struct, frozen=True):
@@ -126,8 +128,9 @@ def outline_rules(language: str) -> OutlineRules | None:
             comment = re.compile(rf"({pattern})|{_STRING}", re.MULTILINE)
         else:
             start = _SPACE.sub(_BLANKS, pattern if pattern.startswith("^") else rf"^\s*(?:{pattern})")
-            ending = re.compile(_SPACE.sub(_BLANKS, end[0])) if end else None
-            definitions.append(OutlineRule(kind, re.compile(start, re.MULTILINE), ending))
+            is_to_next = end == [_NEXT]
+            ending = re.compile(_SPACE.sub(_BLANKS, end[0])) if end and not is_to_next else None
+            definitions.append(OutlineRule(kind, re.compile(start, re.MULTILINE), ending, is_to_next))
     return OutlineRules(comment, tuple(definitions))
 
 
