@@ -796,7 +796,7 @@ def test_callers_of_an_interface_are_callers_of_what_implements_it(project: Path
         assert engine.code.callers(engine.indexes.of(project), {target}) == {target: [(till, 4) for till in tills]}
 
 
-def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
+def test_a_written_task_or_nullness_changes_nothing_for_callers() -> None:
     def changes(path: str, before: str, after: str) -> list[str]:
         old, new = (
             Version(text, (Definition("send", "send", "function", text, "", 1, 1),)) for text in (before, after)
@@ -808,6 +808,8 @@ def test_async_behind_a_written_task_changes_nothing_for_callers() -> None:
     assert changes("a.ts", "export function send(): Promise<A>", "export async function send(): Promise<A>") == []
     assert changes("a.ts", "export function send(): A", "export async function send(): Promise<A>") == ["api"]
     assert changes("a.py", "def send()", "async def send()") == ["api"]
+    assert changes("A.java", "List<A> send(String a)", "List<@Nullable A> send(@jakarta.Nonnull String a)") == []
+    assert changes("A.java", "List<A> send(String a)", "List<@Nullable B> send(String a)") == ["api"]
 
 
 def test_what_a_test_gets_from_a_helper_does_not_lack_a_test(project: Path) -> None:

@@ -322,12 +322,12 @@ def _list_public(definitions: Sequence[Definition]) -> list[Definition]:
 
 
 def _shape(definition: Definition, path: str) -> str:
-    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, `async` if
-    the task or promise is written as the result, what a type derives from, and what a function takes out of an object
-    whose type is written."""
+    """A signature without what makes no difference to callers: whitespace, trailing separators, `override`, `@Nullable`
+    and the like, `async` if the task or promise is written as the result, what a type derives from, and what a function
+    takes out of an object whose type is written."""
     text = _without_bases(definition.signature, path) if definition.kind in HOLDING else definition.signature
     text = _ASYNC.sub("", text) if _PROMISED.search(text) else text
-    text = _UNPACKED.sub("", re.sub(r"\s+", "", _OVERRIDES.sub("", text)))
+    text = _UNPACKED.sub("", re.sub(r"\s+", "", _NULLNESS.sub("", _OVERRIDES.sub("", text))))
     return re.sub(r"[,;](?=[)\]}])", "", text)
 
 
@@ -357,6 +357,7 @@ _OPTIONAL = re.compile(r"(?<![=!<])=(?![=>])|\w\?:")  # also behind a type: `Set
 _ASYNC = re.compile(r"\basync\b")
 _PROMISED = re.compile(r"\basync\s+(?:Value)?Task\b|\)\s*:\s*Promise<")
 _OVERRIDES = re.compile(r"\boverride\b|@Override\b")
+_NULLNESS = re.compile(r"@(?:\w+\.)*(?:Nullable|Non[Nn]ull|NotNull|CheckForNull)\b")
 _UNPACKED = re.compile(r"(?<=[(,])\{[^{}]*\}(?=:)")  # `({ a, b }: Props)`
 _HIDDEN = re.compile(r"\bpub\(|\binternal\s")  # visible within its own crate or module only
 HOLDING = frozenset("class interface struct enum trait object".split())  # members, and derive from others
