@@ -15,7 +15,7 @@ from codeinfo.operations.base import FILE, PROJECT, Arg, Limit, Opt, Refresh, Re
 
 OPERATIONS, _operation, _ = registry(group="code", section="Code")
 
-NAME_HELP = "A name, `Class.method`, or `path::Name` where several files define it."
+NAME_HELP = "A name, `Class.method`, a full name, or `path::Name` where several files define it."
 
 
 Folder = Annotated[str, Arg("The folder or file to look in; the whole project you are in by default.", names=PROJECT)]
@@ -188,7 +188,7 @@ class ExploreRequest(Struct, frozen=True):
     Definition, callers, callees, tests, commits and memories at once.
     """
 
-    target: Annotated[str, Arg("A name, `Class.method`, `path::Name`, a file, or FILE:LINE.")]
+    target: Annotated[str, Arg("A name, `Class.method`, a full name, `path::Name`, a file, or FILE:LINE.")]
     path: Folder = ""
     limit: Annotated[int, Opt("At most this many of each kind.", short="n", minimum=1, maximum=100)] = 8
 

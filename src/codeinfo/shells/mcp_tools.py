@@ -268,7 +268,7 @@ IN_SETS["search"] = (
             "know a name, and to see what a change breaks."
         ),
         inputs=(
-            Input("target", "`Class.method`, `path::Name`, a file, or FILE:LINE.", required=True),
+            Input("target", "`Class.method`, a full name, `path::Name`, a file, or FILE:LINE.", required=True),
             Input("limit", "Of each list.", "int", 8, minimum=1, maximum=100),
         ),
         reply=replies.Explored,
