@@ -497,6 +497,14 @@ def test_another_member_of_a_type_changes_nothing_for_its_users(project: Path) -
     assert [(kind, place) for kind, place, _ in review(project)] == [("callers", "pkg/adapter.py:1")]
 
 
+def test_what_helps_others_to_test_needs_no_test(project: Path) -> None:
+    (project / "pkg" / "testing_support").mkdir()
+    (project / "pkg" / "testing_support" / "client.py").write_text("def accept():\n    return 1\n")
+    assert review(project) == []
+    (project / "pkg" / "client.py").write_text("def accept():\n    return 1\n")
+    assert [(kind, place) for kind, place, _ in review(project)] == [("untested", "pkg/client.py:1")]
+
+
 def test_callbacks_of_an_object_need_no_test(project: Path) -> None:
     commit(project, "page", {"pages/list.ts": "useHead({ title: 1 })\n"})
     (project / "pages" / "list.ts").write_text("useHead({\n  title: () => 1,\n})\n")

@@ -52,6 +52,7 @@ MOST_UNTESTED = 20  # files of code for each with tests, where new code is expec
 MOST_RISKY = 30  # files whose history is read
 RISK_DAYS = 180
 _COMMAND = re.compile(r"(?:^|/)(?:management|[Cc]onsole)/[Cc]ommands/")  # of Django and Laravel
+HELPS_TESTS = re.compile(r"(?:\A|/)test(?:ing)?_?(?:support|utils?|helpers?)/")
 COMPILED = tuple(".rs .go .java .kt .scala .cs .swift .c .h .cc .cpp .hpp .ts .tsx .dart .zig".split())  # with types
 
 
@@ -215,6 +216,10 @@ class Change:
                     tested.add(ending)
         return tested
 
+    def _needs_tests(self, path: str) -> bool:
+        """Whether the team tests code like a file's. What a package ships to help others test is tried out by tests."""
+        return _ending(path) in self.tested_endings and HELPS_TESTS.search(path) is None
+
     @cached_property
     def _manifest_texts(self) -> dict[str, str]:
         return self._project.texts(path for path in self._store.manifest() if is_manifest(path))
@@ -321,7 +326,7 @@ class Change:
             path, after = revision.path, revision.after
             if revision.change.state == "removed" or not revision.is_product or INLINE_TEST.search(after.text):
                 continue
-            if _ending(path) not in self.tested_endings or any(lies_below(path, folder) for folder in covered):
+            if not self._needs_tests(path) or any(lies_below(path, folder) for folder in covered):
                 continue
             symbols = list(filter(diff.is_code_to_run, diff.find_changed_symbols(revision, declared=False)))
             if symbols and any(definition.is_function for definition in after.definitions):
@@ -372,7 +377,7 @@ class Change:
             memories = [item for item in self._project.memories(now) if item.type != "gotcha" or item.source != "git"]
         except UsageError:
             memories = []  # a note reports this already
-        tested = [item for item in self._revisions if not item.is_product or _ending(item.path) in self.tested_endings]
+        tested = [item for item in self._revisions if not item.is_product or self._needs_tests(item.path)]
         return [
             *diff.find_contradictions(self._revisions, memories),
             *self._find_api_changes(),
