@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
+from posixpath import dirname
 
 from codeinfo.cache import Content, TokenCache
 
@@ -147,7 +148,7 @@ def stem_terms(path: str) -> tuple[str, ...]:
 
 
 def folder_terms(path: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(terms(path.rpartition("/")[0])))
+    return tuple(dict.fromkeys(terms(dirname(path))))
 
 
 def path_terms(path: str) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
+from posixpath import dirname
 from typing import Any
 
 from msgspec.structs import replace
@@ -319,7 +320,7 @@ class Change:
         in a folder beside it; nor has the change a test of a file that uses it. Templates and other files without
         definitions are covered by the tests of their users, and declarations need none. If the change has tests of the
         package around a file, these may be about it, as those of a page are."""
-        test_folders = {path.rpartition("/")[0] for path in self._changed_tests}
+        test_folders = {dirname(path) for path in self._changed_tests}
         covered = [package for folder in test_folders if (package := tested_folder(folder)) not in ("", folder)]
         changed: dict[str, list[ChangedSymbol]] = {}
         for revision in self._revisions:
@@ -337,7 +338,7 @@ class Change:
             path
             for path, symbols in changed.items()
             if path in tests and not tests[path] and not self._has_changed_test(path)
-            if path.rpartition("/")[0] not in self._folders_with_tests
+            if dirname(path) not in self._folders_with_tests
             if not any(self._is_tested(path, symbol.name) for symbol in symbols)
         ]
 
@@ -345,7 +346,7 @@ class Change:
     def _folders_with_tests(self) -> set[str]:
         """The folders beside whose files lies a folder of tests, which may be about any of them."""
         with self._open_index() as index:
-            homes = {test.rpartition("/")[0] for test in index.graph.tests}
+            homes = {dirname(test) for test in index.graph.tests}
         return {folder for home in homes if (folder := tested_folder(home)) not in ("", home)}
 
     def unusual_patterns(self, now: float) -> list[str]:

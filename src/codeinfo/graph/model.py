@@ -10,6 +10,7 @@ import re
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from posixpath import dirname
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -263,14 +264,14 @@ class Graph(Struct, frozen=True, dict=True):
         """Tests named after a file, and the file itself if it contains tests. If other files share the name, only
         tests that import it, lie beside it or in folders of the same names, or share more folder names with it than
         with the others. Examples and documents of that name count only if they are nearer to the test."""
-        stem, folder, base = stem_of(path), path.rpartition("/")[0], _base(path)
+        stem, folder, base = stem_of(path), dirname(path), _base(path)
         facts = self.files.get(path)
         inline = facts is not None and facts.inline_modules and not {"test", "tests"}.isdisjoint(facts.exports)
         subjects = [subject.folder for subject in self._subjects.get(stem, ())]
         beside = [_base(file.path) for file in self._subjects.get(stem, ()) if file.folder == folder]
         tests = [path] if inline else []
         for test in self._tests_by_stem.get(stem, ()):
-            home = test.rpartition("/")[0]
+            home = dirname(test)
             shared = _count_shared(home, folder)
             is_nearest = all(_count_shared(home, subject) < shared for subject in subjects if subject != folder)
             if _TEST_DATA.search(home) or (home != folder and FOR_TESTS.search(test)):
@@ -293,8 +294,8 @@ class Graph(Struct, frozen=True, dict=True):
         """Whether a test and a file share more than their name: their folder, or their language. A test in another
         language counts if it is called a test and its own language has no such file. What is not called a test must lie
         right in a folder of tests, or import code: otherwise it is data, like sources to try a highlighter on."""
-        folder = test.rpartition("/")[0]
-        if folder == path.rpartition("/")[0]:
+        folder = dirname(test)
+        if folder == dirname(path):
             return True
         family, other = (language_family(self.files[at].language) if at in self.files else "" for at in (test, path))
         if is_test_name(test) or _TEST_MARK.search(stem_of(test)):
@@ -434,7 +435,7 @@ def _fit(test: str, base: str) -> int:
 
 
 def _folder_name(path: str) -> str:
-    return path.rpartition("/")[0].rpartition("/")[2].lower()
+    return dirname(path).rpartition("/")[2].lower()
 
 
 def part_of(graph: Graph, below: str) -> Graph:

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from posixpath import dirname
 from types import MappingProxyType
 
 from msgspec import Struct
@@ -157,7 +158,7 @@ class Lookup(Struct, frozen=True):
         variables that may only stand for them, prototypes last; of several, those in `central` files first."""
 
         def order(info: code.SymbolInfo) -> tuple[bool, bool, bool, bool, float, str, int]:
-            is_shipped = is_shipped_folder(info.path.rpartition("/")[0]) and not is_test_name(info.path)
+            is_shipped = is_shipped_folder(dirname(info.path)) and not is_test_name(info.path)
             rank = info.kind == "prototype", not is_shipped, not info.exported, info.kind in _VALUES
             return *rank, -central.get(info.path, 0.0), info.path, info.start_line
 

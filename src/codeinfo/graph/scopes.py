@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
+from posixpath import dirname
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -578,7 +579,7 @@ def _module_name(import_: Import, target: str) -> str:
         return import_.module.rpartition("::")[2] if "::" in import_.module else import_.module
     stem = target.rpartition("/")[2].partition(".")[0]
     if stem in {"__init__", "mod", "index"}:
-        stem = target.rpartition("/")[0].rpartition("/")[2]
+        stem = dirname(target).rpartition("/")[2]
     return stem
 
 

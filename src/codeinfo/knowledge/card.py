@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
+from posixpath import dirname
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -115,13 +116,13 @@ class Registry(Struct, frozen=True):
 
 def find_registry(graph: Graph, path: str) -> Registry | None:
     """The registry of what lies beside a file. If a folder is one package, as in Go, the folders beside it count."""
-    facts, folder = graph.files[path], path.rpartition("/")[0]
+    facts, folder = graph.files[path], dirname(path)
     is_package = facts.rules.imports.qualified
-    around = folder.rpartition("/")[0] if is_package else folder
+    around = dirname(folder) if is_package else folder
     places: dict[str, set[str]] = {}  # of each neighbour, the files that import it
     for neighbour, other in graph.files.items():
-        unit = neighbour.rpartition("/")[0] if is_package else neighbour
-        is_beside = unit.rpartition("/")[0] == around and unit not in (folder if is_package else path, around)
+        unit = dirname(neighbour) if is_package else neighbour
+        is_beside = dirname(unit) == around and unit not in (folder if is_package else path, around)
         if is_beside and other.language == facts.language and not other.is_test:
             users = {edge.source for edge in graph.users(neighbour) if not edge.implicit}
             shipped = (user for user in users if is_product(user, FileKind(graph.files[user].kind)))
@@ -561,7 +562,7 @@ def companions(path: str, commits: Sequence[Mapping[str, str]], is_worked_on: Ca
 
 def _kind_of_added(path: str) -> str:
     """Its folder, in which what is numbered or dated counts as one, and its extension."""
-    return re.sub(r"/[^/]*\d{6}[^/]*(?=/)", "/*", path.rpartition("/")[0] + "/") + path.rpartition(".")[2]
+    return re.sub(r"/[^/]*\d{6}[^/]*(?=/)", "/*", dirname(path) + "/") + path.rpartition(".")[2]
 
 
 # --- the example -----------------------------------------------------------------------------------------------------

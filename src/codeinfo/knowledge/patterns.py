@@ -6,7 +6,7 @@ import datetime
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
-from posixpath import commonpath
+from posixpath import commonpath, dirname
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -84,19 +84,19 @@ class Areas:
     def __init__(self, manifests: Mapping[str, str]) -> None:
         """`manifests` maps paths to texts."""
         self.folders: dict[str, set[str]] = {}
-        self._own = {_folder(path): _normalise(name) for path, name in project_names(manifests).items()}
+        self._own = {dirname(path): _normalise(name) for path, name in project_names(manifests).items()}
         for path in manifests:
-            folder, kind = _folder(path), kind_of_manifest(path)
+            folder, kind = dirname(path), kind_of_manifest(path)
             if kind is not None and kind.family and is_shipped_folder(folder):
                 self.folders.setdefault(kind.family, {""}).add(folder)
         declared = dependencies(manifests)[0]
-        self._declared = group_by_key((_folder(item.source), _normalise(item.name)) for item in declared)
+        self._declared = group_by_key((dirname(item.source), _normalise(item.name)) for item in declared)
         shipped = filter(is_shipped, declared)
-        self._shipped = group_by_key((_folder(item.source), _normalise(item.name)) for item in shipped)
+        self._shipped = group_by_key((dirname(item.source), _normalise(item.name)) for item in shipped)
 
     def of(self, path: str, family: str) -> str:
         folders = self.folders.get(family, {""})
-        return next(filter(folders.__contains__, ancestors(_folder(path)))) or TOP
+        return next(filter(folders.__contains__, ancestors(dirname(path)))) or TOP
 
     def packages(self, area: str, files: Iterable[FileUses]) -> tuple[frozenset[str], frozenset[str]]:
         """What its product code can use, and what its tests can: declared by its manifest or one around it, or
@@ -113,10 +113,6 @@ class Areas:
         shipped |= {name for name, count in imported[True].items() if count >= least}
         declared |= {name for name, count in imported[False].items() if count >= least}
         return frozenset(shipped - {own_name}), frozenset((shipped | declared) - {own_name})
-
-
-def _folder(path: str) -> str:
-    return path.rpartition("/")[0]
 
 
 def _normalise(package: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+from posixpath import dirname
 
 import msgspec
 import yaml
@@ -99,7 +100,7 @@ def dependencies(texts: Mapping[str, str]) -> tuple[tuple[Dependency, ...], tupl
     first, then those of tests and examples, shallow ones before deep ones, and last its own packages."""
     declared: list[Dependency] = []
     notes: list[str] = []
-    for path in sorted(texts, key=lambda path: (not is_shipped_folder(path.rpartition("/")[0]), path.count("/"), path)):
+    for path in sorted(texts, key=lambda path: (not is_shipped_folder(dirname(path)), path.count("/"), path)):
         kind = kind_of_manifest(path)
         try:
             listed = list(islice(kind.read(path, texts[path]), MOST_DEPENDENCIES + 1)) if kind else []
@@ -167,7 +168,7 @@ def frameworks(
     by_name: dict[str, Framework] = {}
     shipped = {item.name for item in declared if is_shipped(item)}
     for item in declared:
-        name, folder = _GO_MAJOR.sub("", item.name.lower()), item.source.rpartition("/")[0]
+        name, folder = _GO_MAJOR.sub("", item.name.lower()), dirname(item.source)
         if item.name in shipped and not is_shipped(item) and name not in builds:
             continue  # another line declares what the product needs
         group = name.partition(":")[0]  # a Maven group: everything it publishes is one framework
@@ -208,7 +209,7 @@ _PUBLISHED = re.compile(
 
 def program_folders(paths: Collection[str], manifest_texts: Mapping[str, str]) -> dict[str, bool]:
     """Whether the nearest of these folders around a file has a program, on which nobody else's code depends."""
-    folders = {path.rpartition("/")[0]: True for path in paths if path.rpartition("/")[2] in _PROGRAM_FILES}
+    folders = {dirname(path): True for path in paths if path.rpartition("/")[2] in _PROGRAM_FILES}
     for path, text in manifest_texts.items():
         folder, _, name = path.rpartition("/")
         for files, sign, is_whole in _PROGRAMS if is_shipped_folder(folder) else ():
@@ -217,7 +218,7 @@ def program_folders(paths: Collection[str], manifest_texts: Mapping[str, str]) -
                 top = "" if is_whole else folder
                 folders[top] = is_program or folders.get(top, False)
     published = [path for path, text in manifest_texts.items() if path.endswith(".gemspec") or _PUBLISHED.search(text)]
-    return folders | dict.fromkeys((path.rpartition("/")[0] for path in published), False)
+    return folders | dict.fromkeys((dirname(path) for path in published), False)
 
 
 def _packages(module: str) -> tuple[str, ...]:

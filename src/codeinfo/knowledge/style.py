@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from posixpath import dirname
 from typing import Any
 from xml.parsers import expat
 
@@ -318,7 +319,7 @@ def style_report(texts: Mapping[str, str], query: str = "") -> StyleReport:
         if _DOCUMENT.fullmatch(name):
             rules += document_rules(path, texts[path])
         for tool in _TOOLS:
-            if re.fullmatch(tool.files, name) and is_shipped_folder(path.rpartition("/")[0]):
+            if re.fullmatch(tool.files, name) and is_shipped_folder(dirname(path)):
                 try:
                     rules += list(_tool_rules(tool, path, texts[path]))
                 except _UNREADABLE:

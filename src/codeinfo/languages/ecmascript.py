@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
+from posixpath import dirname
 from typing import Any
 
 from msgspec.structs import replace
@@ -95,7 +96,7 @@ class EcmascriptImports(Resolver):
         self._memo: dict[tuple[str, str], str | None] = {}
         configs = (path for name in _NUXT_CONFIGS for path in self._tree.by_name.get(name, ()))
         self._auto_imports: dict[str, dict[str, Import]] = {}  # folder → name → the import that a bundler writes
-        self._by_nuxt = {home: self._offered_by_nuxt(home) for home in (path.rpartition("/")[0] for path in configs)}
+        self._by_nuxt = {home: self._offered_by_nuxt(home) for home in (dirname(path) for path in configs)}
         for path in (path for name in _LISTS for path in self._tree.by_name.get(name, ())):
             self._read_auto_imports(path)
 
@@ -109,7 +110,7 @@ class EcmascriptImports(Resolver):
 
     def _read_auto_imports(self, path: str) -> None:
         """A list of automatic imports, written by Nuxt or a plugin, counts in the package around it."""
-        folder = path.rpartition("/")[0]
+        folder = dirname(path)
         homes = (above for above in ancestors(folder) if f"{above}/package.json".lstrip("/") in self._tree.configs)
         home = next(homes, folder)
         for name, module, *members in _GIVEN.findall(self._tree.configs.get(path, "")):
@@ -199,7 +200,7 @@ class EcmascriptImports(Resolver):
             home, _, name = path.rpartition("/")
             for current, options in _chain(self._tree, path) if name.startswith(("tsconfig", "jsconfig")) else ():
                 if current not in self._tables:
-                    self._tables[current] = _alias_table(current.rpartition("/")[0], options)
+                    self._tables[current] = _alias_table(dirname(current), options)
                 if self._tables[current]:
                     self._aliases.setdefault(home, []).append(current)
 
@@ -330,7 +331,7 @@ def _chain(tree: Tree, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     def extended_configs(current: str) -> Iterator[str]:
         listed = tree.config(current).get("extends", [])
         for other in listed if isinstance(listed, list) else [listed]:
-            if isinstance(other, str) and (target := join_path(current.rpartition("/")[0], other)) is not None:
+            if isinstance(other, str) and (target := join_path(dirname(current), other)) is not None:
                 yield from (target, f"{target}.json", f"{target}/tsconfig.json")
 
     for current in reachable([path], extended_configs):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from functools import cache, cached_property, lru_cache
 from itertools import accumulate, takewhile
 from pathlib import Path
-from posixpath import commonprefix, normpath
+from posixpath import commonprefix, dirname, normpath
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import Struct, field
@@ -108,7 +108,7 @@ class FileFacts(Struct, frozen=True, array_like=True):
 
     @property
     def folder(self) -> str:
-        return self.path.rpartition("/")[0]
+        return dirname(self.path)
 
     @property
     def is_test(self) -> bool:

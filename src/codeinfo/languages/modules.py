@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
+from posixpath import dirname
 
 from msgspec.structs import replace
 
@@ -192,7 +193,7 @@ class GoImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
         manifests = (item for item in tree.configs.items() if item[0].rpartition("/")[2] == _GO_MANIFEST)
-        modules = ((package_name(path, text), path.rpartition("/")[0]) for path, text in manifests)
+        modules = ((package_name(path, text), dirname(path)) for path, text in manifests)
         self._modules = [(name, folder) for name, folder in modules if name]
         self._modules.sort(key=lambda module: -len(module[0]))
 
@@ -314,7 +315,7 @@ class RustImports(Resolver):
         self._known: dict[str, set[str]] = {}  # folder of a Cargo.toml → its own crate and dependencies
         self._renamed: dict[tuple[str, str], str] = {}  # folder of a Cargo.toml, name of a crate there → its own name
         for path in tree.by_name.get("Cargo.toml", ()):
-            self._read_manifest(path, path.rpartition("/")[0])
+            self._read_manifest(path, dirname(path))
 
     def _read_manifest(self, path: str, folder: str) -> None:
         self._known[folder], self._roots[folder] = set(), ()
@@ -419,11 +420,11 @@ class RustImports(Resolver):
     def _parent(self, file: str) -> str | None:
         folder, _, last = file.rpartition("/")
         if last == "mod.rs":
-            folder = folder.rpartition("/")[0]
+            folder = dirname(folder)
         elif last in _RUST_ROOTS or (last == "build.rs" and folder in self._roots):
             return None
         prefix = f"{folder}/" if folder else ""
-        roots = (root for roots in self._roots.values() for root in roots if root.rpartition("/")[0] == folder)
+        roots = (root for roots in self._roots.values() for root in roots if dirname(root) == folder)
         candidates = (f"{prefix}mod.rs", f"{prefix}lib.rs", f"{prefix}main.rs", f"{folder}.rs", *roots)
         return next((path for path in candidates if path in self._tree and path != file), None)
 
@@ -495,7 +496,7 @@ class DartImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         self._prefix, self._tree = tree.from_top()
         manifests = ((path, text) for path, text in self._tree.configs.items() if path.endswith(_PUBSPEC))
-        self._packages = group_by_key((package_name(path, text), path.rpartition("/")[0]) for path, text in manifests)
+        self._packages = group_by_key((package_name(path, text), dirname(path)) for path, text in manifests)
         own = (facts for facts in self._tree.files.values() if facts.language == "dart")
         self._libraries = group_by_key((library, facts.path) for facts in own for library in self._libraries_of(facts))
 
@@ -608,9 +609,9 @@ class RubyImports(Resolver):
         self._own: dict[str, str] = {}  # the inverse
         views = (path for path, facts in tree.files.items() if "/views/" in path and facts.language not in _NO_VIEWS)
         self._views = group_by_key((_view_name(path), path) for path in views)
-        self._in_views = group_by_key((name.rpartition("/")[0], name) for name in self._views)
+        self._in_views = group_by_key((dirname(name), name) for name in self._views)
         added = {
-            join_path(path.rpartition("/")[0], f"../{folder}") or ""
+            join_path(dirname(path), f"../{folder}") or ""
             for path, text in tree.configs.items()
             if path.endswith(f"config/{_RAILS_CONFIG}")
             for folder in _RAILS_PATHS.findall(text)

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property, partial
 from itertools import chain
+from posixpath import dirname
 
 from msgspec.structs import replace
 
@@ -245,17 +246,17 @@ class CsharpImports(JvmImports):
         super().__init__(tree)
         self._everywhere: dict[str, list[str]] = {}  # folder of a project → namespaces that all its files see
         texts = {path: text for path, text in tree.configs.items() if path.endswith(".csproj")}
-        self._projects = {path.rpartition("/")[0] for path in texts}
+        self._projects = {dirname(path) for path in texts}
         self._needs: dict[str, set[str]] = {}  # folder of a project → folders of those it refers to
         for path, text in tree.configs.items():
             home = self._home(path)
             self._everywhere.setdefault(home, []).extend(found[1] or found[2] for found in _GLOBAL.finditer(text))
             referred = (join_path(home, found.replace("\\", "/")) for found in _REFERRED.findall(text))
-            self._needs.setdefault(home, set()).update(path.rpartition("/")[0] for path in referred if path)
+            self._needs.setdefault(home, set()).update(dirname(path) for path in referred if path)
 
     def _home(self, path: str) -> str:
         """The folder of the project a file belongs to; its own folder if it belongs to none."""
-        folder = path.rpartition("/")[0]
+        folder = dirname(path)
         return next((above for above in ancestors(folder) if above in self._projects), folder)
 
     def _open(self, source: model.FileFacts) -> tuple[str, ...]:
@@ -392,7 +393,7 @@ class PhpImports(JvmImports):
 def _psr4(tree: Tree) -> Iterator[tuple[str, str]]:
     """(prefix, folder) of namespaces."""
     for path in tree.by_name.get("composer.json", ()):
-        home, read = path.rpartition("/")[0], tree.config(path)
+        home, read = dirname(path), tree.config(path)
         sections = (read.get(section) for section in ("autoload", "autoload-dev"))
         tables = (section.get("psr-4") for section in sections if isinstance(section, dict))
         for prefix, folders in chain.from_iterable(table.items() for table in tables if isinstance(table, dict)):

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterator
 from keyword import kwlist
+from posixpath import dirname
 
 from msgspec.structs import replace
 
@@ -78,8 +79,8 @@ class Pages:
 class PythonImports(Resolver):
     def __init__(self, tree: Tree) -> None:
         super().__init__(tree)
-        packages = {path.rpartition("/")[0] for path in tree.by_name.get("__init__.py", ())}
-        tops = {folder.rpartition("/")[0] for folder in packages if folder}
+        packages = {dirname(path) for path in tree.by_name.get("__init__.py", ())}
+        tops = {dirname(folder) for folder in packages if folder}
         self._packages = packages
         self._roots = (*_USUAL_ROOTS, *sorted(tops - packages - set(_USUAL_ROOTS)))
         self._memo: dict[tuple[str, str], tuple[str, str] | None] = {}
@@ -149,7 +150,7 @@ class PythonImports(Resolver):
     def _find_absolute(self, source: model.FileFacts, module: str) -> tuple[str, str] | None:
         own = source.folder
         while own in self._packages:
-            own = own.rpartition("/")[0] if own else "-"
+            own = dirname(own) if own else "-"
         key = (own, module)
         if key not in self._memo:
             self._memo[key] = self._search(own, module)

@@ -8,6 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from posixpath import dirname
 from typing import NamedTuple
 
 import numpy as np
@@ -108,7 +109,7 @@ class Layout:
         self._facts: dict[int, Facts] = {}
         self._files: defaultdict[str, list[str]] = defaultdict(list)  # positions in each folder
         for place in self._places:
-            self._files[place.rpartition("/")[0]].append(place)
+            self._files[dirname(place)].append(place)
         self._folders: dict[str, set[str]] = {"": set()}  # subfolders of each folder
         for folder in self._files:
             self._add_folder(folder)
@@ -160,7 +161,7 @@ class Layout:
 
     def _depth(self, folder: str) -> int:
         if folder not in self._depth_of:
-            parent = folder.rpartition("/")[0]
+            parent = dirname(folder)
             is_package = any(map(_is_manifest, self._names_in(folder)))
             self._depth_of[folder] = 0 if is_package else self._depth(parent) + 1
         return self._depth_of[folder]

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import islice
+from posixpath import dirname
 
 import numpy as np
 from msgspec import Struct
@@ -922,7 +923,7 @@ def features_of(query: Query, evidence: Evidence, view: Snapshot, ranked: Sequen
         1 - ranked[place].score / ranked[0].score if len(ranked) > place else usual
         for place, usual in ((3, USUAL_LEAD), (9, USUAL_SPREAD))
     )
-    folders = [view.paths[item.file].rpartition("/")[0] for item in ranked[:COMPARED_FOLDERS]]
+    folders = [dirname(view.paths[item.file]) for item in ranked[:COMPARED_FOLDERS]]
     shows_key = bool((view.row_file[list(quoted.label_uses)] == first).any())
     return AnswerFeatures(
         *shares,

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from posixpath import dirname
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import parse_qs, quote, urlencode
@@ -260,7 +261,7 @@ def folder_facets(results: Sequence[Hit | Match], parameters: Mapping[str, str])
 
 def _facet(name: str, column: Sequence[str], parameters: Mapping[str, str]) -> list[FacetValue]:
     chosen = parameters.get(name, "").strip("/")
-    outer = chosen.rpartition("/")[0] if name == "folder" else ""
+    outer = dirname(chosen) if name == "folder" else ""
     away = [FacetValue(chosen, len(column), True, search_address(parameters, n="", **{name: outer}))] if chosen else []
     return away + [
         FacetValue(value, count, False, search_address(parameters, n="", **{name: value}))
@@ -340,7 +341,7 @@ def area_name(name: str) -> str:
 def area_detail(area: MapArea) -> str:
     """The second line of its box: the number of files, or the folder of a single one."""
     if area.files == 1:
-        return _shorten(area.name.rpartition("/")[0]) or "the top folder"
+        return _shorten(dirname(area.name)) or "the top folder"
     count, part = quantity(area.files, "file"), _PART.fullmatch(area_name(area.name))
     if not part:
         return count

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from itertools import groupby
+from posixpath import dirname
 
 from codeinfo.cache import group_by_key
 from codeinfo.model import NextStep, dumps, quantity, shown_root, to_run
@@ -272,7 +273,7 @@ def _layers(areas: Sequence[code.MapArea], out: Output) -> None:
 
 def _common_folder(paths: Sequence[str]) -> str:
     """The common folder of all paths, with a trailing slash, if it is a long one."""
-    start = os.path.commonpath([path.rpartition("/")[0] for path in paths])
+    start = os.path.commonpath([dirname(path) for path in paths])
     return f"{start}/" if start.count("/") + 1 >= LONG_FOLDER else ""
 
 

@@ -22,6 +22,7 @@ from functools import cached_property
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
+from posixpath import dirname
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -235,7 +236,7 @@ class FileFilter:
 
     def check_folder(self, folder: str) -> tuple[Skip | None, Skip | None]:
         """A link among the folders, and the topmost folder that a default rule excludes."""
-        is_next = folder.rpartition("/")[0] in self._folders  # as for most, in the order of paths
+        is_next = dirname(folder) in self._folders  # as for most, in the order of paths
         # No recursion: a hostile path may be deep.
         for above in (folder,) if is_next else accumulate(folder.split("/"), "{}/{}".format):
             if above in self._folders:
