@@ -347,6 +347,32 @@ def test_what_was_removed_is_reported_though_the_record_finds_no_room(own_folder
     assert not (own_folders / ".cursor/skills/codeinfo/SKILL.md").exists()
 
 
+@pytest.mark.parametrize("damage", ["cut", "link", "pipe", "folder"])
+def test_a_damaged_record_is_named_and_nothing_is_written(own_folders: Path, damage: str) -> None:
+    client = next(client for client in CLIENTS if client.name == "cursor")
+    path = put(client, own_folders, '{"mcpServers": {}}\n')
+    engine = Engine(Config.load())
+    install(engine, InstallRequest(("cursor",), skill=True))
+    before, record = path.read_bytes(), Config.load().paths.data_dir / "installed.json"
+    content = record.read_bytes()
+    record.unlink()
+    if damage == "cut":
+        record.write_bytes(content[:-9])
+    elif damage == "link":
+        (own_folders / "elsewhere").write_bytes(content)
+        record.symlink_to(own_folders / "elsewhere")
+    elif damage == "pipe":
+        os.mkfifo(record)
+    else:
+        record.mkdir()
+    with pytest.raises(UsageError, match=r"installed\.json"):
+        uninstall(engine, UninstallRequest())
+    with pytest.raises(UsageError, match=r"installed\.json"):
+        install(engine, InstallRequest(("zed",)))
+    assert path.read_bytes() == before
+    assert not (own_folders / "config/zed").exists()
+
+
 def test_codex_may_take_its_time(own_folders: Path) -> None:
     install(Engine(Config.load()), InstallRequest(("codex",)))
     entry = tomllib.loads((user_folders()[0] / ".codex" / "config.toml").read_text())["mcp_servers"]["codeinfo"]

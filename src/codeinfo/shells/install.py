@@ -29,7 +29,7 @@ from codeinfo import __version__
 from codeinfo.config import parse_toml, user_folders
 from codeinfo.engine import Engine
 from codeinfo.errors import CodeInfoError, NotFound, UsageError
-from codeinfo.files import NotRegular, private_folder, read_private, replace_file, resolve_links
+from codeinfo.files import NotRegular, private_folder, read_private, read_user_file, replace_file, resolve_links
 from codeinfo.languages.model import strict_json, without_json_comments
 from codeinfo.model import decode_stored
 from codeinfo.operations.clients import FileChange, InstallReport, InstallRequest, UninstallRequest
@@ -37,6 +37,7 @@ from codeinfo.operations.search import Check, DoctorReport, DoctorRequest
 
 SERVER = "codeinfo"
 STARTUP_S = 30  # Codex waits 10 s, which a busy machine may need; a server that is ready earlier is used earlier
+_LARGEST_RECORD = 10_000_000  # bytes
 MADE_FOLDER = "folder"  # in the record: a folder that did not exist before
 
 
@@ -134,6 +135,7 @@ class Record:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "installed.json"
+        self._read()  # raises before anything is written
 
     def inserted_text(self, path: Path) -> str:
         return self._read().get(str(path), "")
@@ -149,7 +151,12 @@ class Record:
         self._write({name: text for name, text in self._read().items() if name != str(path)})
 
     def _read(self) -> dict[str, str]:
-        return decode_stored(self._path.read_bytes() if self._path.exists() else None, dict[str, str]) or {}
+        text = read_user_file(self._path, _LARGEST_RECORD, follow=False)
+        content = {} if text is None else decode_stored(text.encode(), dict[str, str])
+        if content is None:
+            step = "Remove it: entries of servers are found by their structure, other files are then yours to remove"
+            raise UsageError(f"{self._path} is damaged", step)
+        return content
 
     def _write(self, content: dict[str, str]) -> None:
         private_folder(self._path.parent)
