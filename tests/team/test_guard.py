@@ -415,6 +415,14 @@ def test_a_forged_session_is_none(web: TestClient, database: TeamDatabase) -> No
         assert web.get("/openapi.json", headers={"Cookie": f"{COOKIE}={forged}"}).status_code == 401
 
 
+def test_a_session_that_began_while_the_clock_was_ahead_is_over(database: TeamDatabase) -> None:
+    user = access.create_user(database, "ann")
+    began, _, rest = access.new_session(database, user).partition(".")
+    for ahead_s, is_valid in ((0, True), (access.CLOCK_SKEW_S / 2, True), (access.CLOCK_SKEW_S * 2, False)):
+        name = f"{int(began) + int(ahead_s * 1_000_000)}.{rest}"
+        assert (access.session_caller(database, name) is not None) is is_valid
+
+
 @pytest.mark.parametrize(
     ("given", "taken"),
     [

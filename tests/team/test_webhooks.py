@@ -26,8 +26,8 @@ from codeinfo.operations.team import (
     TeamProjectRequest,
 )
 from codeinfo.serve.auth import MAX_HOOK_BYTES
-from codeinfo.team.access import project_id
-from codeinfo.team.receiving import CLOCK_SKEW_S, SCHEMES, HookRefused, receive, secrets_of, sign
+from codeinfo.team.access import CLOCK_SKEW_S, project_id
+from codeinfo.team.receiving import SCHEMES, HookRefused, receive, secrets_of, sign
 
 MAIN = "refs/heads/main"
 PROJECT = "code.example/owner/name"

@@ -34,6 +34,7 @@ READ, WRITE, ADMIN = SCOPES = ("read", "write", "admin")
 TOKEN_DAYS = 90
 MOST_TOKEN_DAYS = 366
 SESSION_HOURS = 12  # then users have to sign in again
+CLOCK_SKEW_S = 300.0  # tolerated difference between two clocks
 EVERYONE = "everyone"
 GROUP_MARK = "@"
 _TOKEN = re.compile(rf"{PREFIX}[A-Za-z0-9_-]{{43}}\Z")
@@ -366,16 +367,19 @@ FROM users u
 LEFT JOIN tokens t ON t.id = %(token)s AND t.user_id = u.id AND t.revoked_at IS NULL AND t.expires_at > now()
 WHERE u.id = %(user)s AND NOT u.disabled AND (%(token)s = 0 OR t.id IS NOT NULL)
   AND to_timestamp(%(began)s / 1000000.0) > greatest(u.sessions_after, now() - make_interval(hours => %(hours)s))
+  AND to_timestamp(%(began)s / 1000000.0) < now() + make_interval(secs => %(skew)s)
 """
 
 
 def session_caller(database: TeamDatabase, name: str) -> Caller | None:
-    """The caller of a session with a verified signature. One opened with a token has its rights, and ends with it."""
+    """The caller of a session with a verified signature. One opened with a token has its rights, and ends with it. One
+    that began while the clock was ahead is over: no sign-out would end it."""
     parts = name.split(".")
     if len(parts) != 4 or not all(part.isdecimal() and len(part) < 19 for part in parts[:3]):
         return None
     began, user, token = map(int, parts[:3])
-    values = {"began": began, "user": user, "token": token, "scopes": list(SCOPES), "hours": SESSION_HOURS}
+    values = {"began": began, "user": user, "token": token, "scopes": list(SCOPES)}
+    values |= {"hours": SESSION_HOURS, "skew": CLOCK_SKEW_S}
     row = database.read(lambda db: db.execute(_SESSION, values).fetchone(), quick=True)
     return None if row is None else _caller(*row)
 

@@ -32,7 +32,7 @@ from codeinfo.operations.team import TeamProject
 from codeinfo.sources.read import CONTENT_RULES
 from codeinfo.sources.walk import is_too_deep
 from codeinfo.store.sqlite import UPLOADED
-from codeinfo.team.access import Caller, Refused, audit, identity_of
+from codeinfo.team.access import CLOCK_SKEW_S, Caller, Refused, audit, identity_of
 from codeinfo.team.database import Connection, TeamDatabase, lock_key
 from codeinfo.team.jobs import defer_index, is_followed
 from codeinfo.team.store import (
@@ -57,7 +57,6 @@ from codeinfo.team.store import (
 # the project's own address; what was pushed is read there, not from the message. A message about an unknown project is
 # answered like one with a wrong signature.
 
-CLOCK_SKEW_S = 300.0  # tolerated difference between the time of a plain message and ours
 _MOST_DELIVERY = 200  # characters of an id
 
 
