@@ -35,6 +35,7 @@ class Vocabulary:
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = dict(zip(words, range(len(words)), strict=True))
+        self._starts = {word[:2] for word in words}  # in other scripts, few places of a word begin a known piece
 
     def __contains__(self, word: str) -> bool:
         return word in self._words
@@ -48,7 +49,7 @@ class Vocabulary:
         pieces: list[int] = []
         start = 0
         while start < len(word) - 1 and len(pieces) < MAX_PIECES:
-            end = len(word)
+            end = len(word) if word[start : start + 2] in self._starts else start + 1
             while end > start + 1 and word[start:end] not in self._words:
                 end -= 1
             if end > start + 1:
