@@ -127,9 +127,8 @@ PAINTED = """() => new Promise((done) => {
 })"""
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
+def test_first_paint_is_quick(page: Page) -> None:
+    for path in (
         "/",
         "/?q=transfer",
         "/ui/file?path=bank.py",
@@ -142,15 +141,13 @@ PAINTED = """() => new Promise((done) => {
         "/ui/projects",
         "/ui/health",
         "/docs",
-    ],
-)
-def test_first_paint_is_quick(page: Page, path: str) -> None:
-    times = list[float]()
-    until = time.monotonic() + 120  # the least disturbed by what else this machine does counts
-    while not times or (times[-1] >= MAX_FIRST_PAINT_MS and time.monotonic() < until):
-        page.goto(path)
-        times.append(float(page.evaluate(PAINTED)) / slowdown())
-    assert min(times) < MAX_FIRST_PAINT_MS
+    ):
+        times = list[float]()
+        until = time.monotonic() + 40  # the least disturbed by what else this machine does counts
+        while not times or (times[-1] >= MAX_FIRST_PAINT_MS and time.monotonic() < until):
+            page.goto(path)
+            times.append(float(page.evaluate(PAINTED)) / slowdown())
+        assert min(times) < MAX_FIRST_PAINT_MS, path
 
 
 def test_assets_are_small(page: Page) -> None:
@@ -478,9 +475,7 @@ def test_dark_mode_follows_the_system_and_the_button(page: Page) -> None:
     assert page.evaluate(background) == light
 
 
-@pytest.mark.parametrize("width", [360, 400, 800, 1800])
-def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 800})
+def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page) -> None:
     for path in (
         "/?q=transfer",
         "/?q=transfer&kind=code",
@@ -491,10 +486,13 @@ def test_nothing_is_cut_off_on_narrow_and_wide_screens(page: Page, width: int) -
         "/ui/health",
     ):
         page.goto(path, wait_until="networkidle")
-        overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-        assert overflow <= 0, path
-    links = page.locator(".top nav")
-    assert links.evaluate("nav => nav.scrollWidth - nav.clientWidth") <= 0, "a page that is not in sight is not found"
+        for width in (360, 400, 800, 1800):
+            page.set_viewport_size({"width": width, "height": 800})
+            overflow = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+            assert overflow <= 0, (path, width)
+            links = page.locator(".top nav")
+            hidden = links.evaluate("nav => nav.scrollWidth - nav.clientWidth")
+            assert hidden <= 0, "a page that is not in sight is not found"
 
 
 def test_an_answer_with_wide_code_fits_a_narrow_screen(page: Page) -> None:
