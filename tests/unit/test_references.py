@@ -2160,12 +2160,12 @@ def test_no_uses_is_never_said_of_what_other_names_reach(tmp_path: Path) -> None
         '  def run(outer: Unknown) = outer.each(_.send("a"))\n}\n',
     }
     expected = {
-        "Reply.hijack": "1 more uses of the name may belong to other definitions",
+        "Reply.hijack": "1 more use of the name may belong to other definitions",
         "Mongo.trees": "1 use of shop/driver.ts::Driver.trees, which it overrides, may mean it",
         "Footer.Footer": "calls of footer.h::Footer run it",
         "Shop.Local.listen": "1 use of lib/notifier.ex::Shop.Notifier.listen, which it overrides, may mean it",
         "tags.Apply": "1 use of option.go::option.Apply, which it overrides, may mean it",
-        "Socket.make.send": "1 more uses of the name may belong to other definitions",
+        "Socket.make.send": "1 more use of the name may belong to other definitions",
     }
     with indexed(tmp_path, sources) as engine:
         for name, note in expected.items():

@@ -516,7 +516,7 @@ def _remark_on_uses(
     if not any(map(str.isalnum, lookup.name)):
         yield _Remark("uses of operators are not stored", is_gap=True)
     if found.unattributed:
-        yield _Remark(f"{found.unattributed} more uses of the name may belong to other definitions")
+        yield _Remark(f"{quantity(found.unattributed, 'more use')} of the name may belong to other definitions")
     if found.outside:
         types = ", ".join(type_name for type_name, _ in Counter(found.outside).most_common(_MOST_NAMED))
         more = quantity(len(found.outside), "more use")
