@@ -128,6 +128,17 @@ def test_the_best_and_the_definition_that_a_question_names_pass_the_cutoff() -> 
     assert [item.path for item in unnamed.trace.rounds[0].items] == ["src/part1.py", "src/part3.py"]
 
 
+def test_a_passage_with_more_of_the_words_than_the_best_passes_the_cutoff() -> None:
+    found = [
+        replace(passage(1, 1.5), text="def blocks():\n    return 1\n"),
+        replace(passage(2, 1.5), text="def check():\n    # bots are blocked here\n    return 2\n"),
+        replace(passage(3, 1.5), text="def count_blocks():\n    return 3\n"),
+        passage(4, 0.9),
+    ]
+    reply = Scenario([found]).ask("where are bots blocked")
+    assert [item.path for item in reply.trace.rounds[0].items] == ["src/part1.py", "src/part2.py", "src/part4.py"]
+
+
 # --- what goes to the model ---------------------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from codeinfo.search.focus import Finder, focus
 from codeinfo.search.policy import PolicyResult, apply_policy
 from codeinfo.search.query import EXPANSIONS, STOP_WORDS, read_query
 from codeinfo.settings import RetrievalSettings
-from codeinfo.tokens import identifiers, stem
+from codeinfo.tokens import identifiers, stem, terms
 
 log = logging.getLogger(__name__)
 PREVIEW_LINES, PREVIEW_CHARS = 6, 400  # of a passage, in lists of what was found
@@ -137,15 +137,18 @@ class PassageFilter(Struct, frozen=True):
         return replace(relevant, kept=tuple(admitted), dropped=tuple(dropped))
 
     def relevant(self, retrieval: Retrieval) -> PolicyResult:
-        """The passages that pass the relevance policy. The best does at any distance, and so do definitions of names in
-        the question and the files that set a project up in a question about it."""
+        """The passages that pass the relevance policy. At any distance do the best, the next ones with more of the
+        question's words, definitions of its names, and the files that set a project up in a question about it."""
         names = {name.lower() for name in identifiers(retrieval.query)} - STOP_WORDS - INSTRUCTIONS
         query = read_query(retrieval.query)
-        best, others = retrieval.passages[:1], retrieval.passages[1:ALWAYS]
+        best, others, weights = retrieval.passages[:1], retrieval.passages[1:ALWAYS], self.weigh(retrieval.query)
+        words_of_best = max((weigh_words(passage.text, weights) for passage in best), default=0.0)
         named = (
             passage
             for passage in others
-            if passage.symbol.rpartition(".")[2].lower() in names or query.is_set_up_by(passage.path)
+            if passage.symbol.rpartition(".")[2].lower() in names
+            or query.is_set_up_by(passage.path)
+            or weigh_words(passage.text, weights) > words_of_best
         )
         result = apply_policy(retrieval.passages, self.policy, named=(*best, *named))
         log.info("search for an answer: score source %s, %d with a distance", result.score_source, result.with_distance)
@@ -179,6 +182,16 @@ def content_words(words: Sequence[str]) -> Sequence[str]:
 def spellings(word: str) -> frozenset[str]:
     """The index terms that match this word: its own and the synonyms programmers use."""
     return frozenset((stem(word), *(stem(synonym) for synonym in EXPANSIONS.get(word, ()))))
+
+
+def words_in(text: str, words: Iterable[str]) -> set[str]:
+    text_terms = set(terms(text))
+    return {word for word in words if spellings(word) & text_terms}
+
+
+def weigh_words(text: str, weights: Mapping[str, float]) -> float:
+    """How much of a question's words a text has."""
+    return sum(weights[word] for word in words_in(text, weights))
 
 
 # --- as text ---------------------------------------------------------------------------------------------------------

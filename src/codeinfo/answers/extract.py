@@ -12,12 +12,21 @@ question about something else shares only common words with the tree.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from codeinfo.answers.evidence import Evidence, Retrieval, cite, finder_of, focus_passage, quote_passages, spellings
+from codeinfo.answers.evidence import (
+    Evidence,
+    Retrieval,
+    cite,
+    finder_of,
+    focus_passage,
+    quote_passages,
+    weigh_words,
+    words_in,
+)
 from codeinfo.cache import group_by_key
 from codeinfo.errors import CodeInfoError
 from codeinfo.languages import file_kind
@@ -29,7 +38,7 @@ from codeinfo.operations.knowledge import TestSetup
 from codeinfo.search.boost import CHANGELOG, lists_changes
 from codeinfo.search.focus import Finder, line_asked_for
 from codeinfo.search.query import read_query
-from codeinfo.tokens import estimate_tokens, identifiers, split_identifier, terms
+from codeinfo.tokens import estimate_tokens, identifiers, split_identifier
 
 ReadFile = Callable[[str, int, int], Passage]  # lines of an indexed file
 
@@ -108,11 +117,10 @@ def _choose_quoted(
 
     def is_headed(passage: Passage) -> bool:
         heading = f"{passage.path.rpartition('/')[2]} {passage.section}"
-        return bool(passage.section) and len(weights) > 1 and _words_in(heading, weights) == weights.keys()
+        return bool(passage.section) and len(weights) > 1 and words_in(heading, weights) == weights.keys()
 
     def count_words(passage: Passage) -> float:
-        text = f"{passage.path} {passage.symbol} {passage.text}"
-        return sum(weights[word] for word in _words_in(text, weights))
+        return weigh_words(f"{passage.path} {passage.symbol} {passage.text}", weights)
 
     first = sorted(passages, key=lambda passage: (is_named(passage), is_headed(passage)), reverse=True)[:PASSAGES]
     least = LEAST_QUOTED * max(map(count_words, first))
@@ -134,16 +142,11 @@ def support_of(passages: Sequence[Passage], weights: Mapping[str, float], frame:
     if not (whole := sum(weights.values())):
         return Support(0.0, ())
     content = weights.keys() - frame
-    in_text = [_words_in(f"{passage.path} {passage.symbol} {passage.text}", content) for passage in passages]
-    in_name = [_words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", content) for passage in passages]
+    in_text = [words_in(f"{passage.path} {passage.symbol} {passage.text}", content) for passage in passages]
+    in_name = [words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol}", content) for passage in passages]
     value = (_largest_weight(in_text, weights) + NAME_WEIGHT * _largest_weight(in_name, weights)) / whole
     absent = sorted(content - set().union(*in_text), key=lambda word: -weights[word])
     return Support(value, tuple(absent))
-
-
-def _words_in(text: str, words: Iterable[str]) -> set[str]:
-    text_terms = set(terms(text))
-    return {word for word in words if spellings(word) & text_terms}
 
 
 def _largest_weight(word_sets: Sequence[set[str]], weights: Mapping[str, float]) -> float:
@@ -437,19 +440,19 @@ class Aim(Struct, frozen=True):
 
     def _find_statement(self, passage: Passage, content: Mapping[str, float]) -> tuple[float, int | None]:
         """The share of the words that its best statement has, and the line where that begins."""
-        names = _words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol} {passage.section}", content)
+        names = words_in(f"{passage.path.rpartition('/')[2]} {passage.symbol} {passage.section}", content)
 
         def share(words: set[str]) -> float:
             return sum(content[word] for word in words) / sum(content.values())
 
         if self.measure is None:
-            return share(names | _words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
+            return share(names | words_in(passage.text, content)) if is_changelog(passage.path) else 0.0, None
         best, best_line = 0.0, 0
         if passage.path.endswith(".proto"):  # its numbers are those of fields
             return best, best_line
         for line, sentence in _split_sentences(passage):
             if self.measure.search(_without_markup(sentence)):
-                words = _words_in(sentence, content)
+                words = words_in(sentence, content)
                 if share(words) >= _LEAST_IN_SENTENCE and share(words | names) > best:
                     best, best_line = share(words | names), line
         return best, best_line
