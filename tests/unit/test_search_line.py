@@ -17,6 +17,7 @@ from codeinfo.engine import Engine
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import match_globs
 from codeinfo.model import Hit, SearchResult
+from codeinfo.operations.answers import AskRequest
 from codeinfo.operations.search import SearchRequest, SimilarRequest
 from codeinfo.ports import Snapshot
 from codeinfo.search.line import Ranked, best_first
@@ -491,6 +492,45 @@ func routes(mux *http.ServeMux) {
     assert found.hits[0].path == first
     assert line in found.hits[0].text
     assert found.quality.status == "ok"
+
+
+def test_a_result_begins_with_the_definition_that_it_is_called_after(tmp_path: Path) -> None:
+    source = """package locks
+
+// Acquire handles creating the one lock.
+func (l *Controller) Acquire(w Writer) {
+	lock, err := l.locker.Create()
+	if err != nil {
+		l.respond(w, "creating the lock failed", err)
+		return
+	}
+	l.respond(w, "the lock was created", lock)
+}
+
+// Release handles giving the lock back.
+// It does nothing without one.
+func (l *Controller) Release(w Writer) {
+	if err := l.locker.Delete(); err != nil {
+		l.respond(w, "deleting the lock failed", err)
+		return
+	}
+	l.respond(w, "the lock was deleted", nil)
+}
+"""
+    with make_engine(write(tmp_path, {"locks/controller.go": source})) as engine:
+        (hit,) = engine.search(SearchRequest("how does a writer release the lock", paths=(str(tmp_path),))).hits
+    assert hit.symbol == "Controller.Release"
+    assert hit.text.startswith("// Release handles giving")
+    assert hit.text_line == 13
+
+
+def test_whole_chunks_are_whole_for_a_name_too(tmp_path: Path) -> None:
+    source = "def first():\n    return 1\n\n\ndef second():\n    return 2\n"
+    with make_engine(write(tmp_path, {"steps.py": source})) as engine:
+        (hit,) = engine.search(SearchRequest("second", paths=(str(tmp_path),), full_text=True)).hits
+        answer = engine.answers.ask(AskRequest("second", (str(tmp_path),), provider="none"))
+    assert (hit.symbol, hit.text, hit.text_line) == ("second", source.rstrip("\n"), 1)
+    assert [(cited.start_line, cited.end_line) for cited in answer.citations] == [(1, 6)]
 
 
 def test_a_path_that_nothing_serves_is_not_said_to_be_served(tmp_path: Path) -> None:

@@ -63,6 +63,7 @@ from codeinfo.search.focus import (
     QUOTED_HERE,
     SHORT_ROW,
     Finder,
+    Shown,
     answering_definition,
     best_rows,
     budget_for,
@@ -803,7 +804,8 @@ def _hit(chooser: Chooser, item: Ranked, score: float, best: Sequence[ScoredChun
     is_code = chunk.file_kind in (FileKind.CODE, FileKind.TEST)
     extents = view.extents(item.file, chunk.start_line, chunk.end_line) if is_code else []
     heads = (extent.start_line - chunk.start_line for extent in extents if query.asks_for(extent.qualified))
-    head = next((line for line in heads if line > 0), None)
+    is_cut = budget < WHOLE_CHUNK
+    head = next((line for line in heads if line > 0), None) if is_cut else None
     at = line_asked_for(query, chunk.path, chunk.start_line, chunk.text)
     shown = focus(chunk.text, Finder({}) if shows_head else finder, budget, prose=is_prose, at=at, head=head)
     symbol, kind = chunk.symbol, chunk.kind
@@ -813,6 +815,8 @@ def _hit(chooser: Chooser, item: Ranked, score: float, best: Sequence[ScoredChun
             symbol, kind = matching[0].qualified, matching[0].kind
         if answering := answering_definition(query, matching or extents, chunk.start_line, chunk.text, shown, finder):
             symbol, kind = answering.qualified, answering.kind
+            if is_cut and at is None and head is None:
+                shown = _from_definition(answering, matching or extents, chunk, shown, finder)
         symbol = "" if kind == "package" else _without_namespace(symbol, extents)
     return Hit(
         root=chooser.options.root_of(item.file),
@@ -831,6 +835,17 @@ def _hit(chooser: Chooser, item: Ranked, score: float, best: Sequence[ScoredChun
         distance=None if cosine is None else Distance(round(channels.squared_l2(cosine), 4)),
         more=tuple((other.start_line, other.end_line) for other, _ in best[1:2]),
     )
+
+
+def _from_definition(named: Extent, extents: Sequence[Extent], chunk: ChunkRow, shown: Shown, finder: Finder) -> Shown:
+    """As many characters from the definition on that a result is called after, without the others before it, unless
+    these have more of the query."""
+    top = chunk.start_line + shown.first
+    if not any(top <= extent.end_line < named.start_line for extent in extents):
+        return shown
+    from_there = focus(chunk.text, finder, len(shown.text), head=named.start_line - chunk.start_line)
+    terms_before, terms_after = ({term for _, term in finder.find_terms(some.text)} for some in (shown, from_there))
+    return from_there if terms_before <= terms_after else shown
 
 
 def _without_namespace(symbol: str, extents: Sequence[Extent]) -> str:
