@@ -844,7 +844,7 @@ def _from_definition(named: Extent, extents: Sequence[Extent], chunk: ChunkRow, 
     if not any(top <= extent.end_line < named.start_line for extent in extents):
         return shown
     from_there = focus(chunk.text, finder, len(shown.text), head=named.start_line - chunk.start_line)
-    terms_before, terms_after = ({term for _, term in finder.find_terms(some.text)} for some in (shown, from_there))
+    terms_before, terms_after = ({term for _, term in finder.find_terms(part.text)} for part in (shown, from_there))
     return from_there if terms_before <= terms_after else shown
 
 
