@@ -1,6 +1,7 @@
 """Code intelligence against tools that nobody here wrote, on real projects.
 
     definitions   against Universal Ctags (the `ctags` program must be installed)
+    outlines      the same in languages without a syntax tree, of the projects in outlines.tsv
     imports       of Python packages against grimp
     cycles        while files are loaded: JavaScript and TypeScript against madge (needs node), Python against grimp
     references    of sampled Python symbols against jedi
@@ -24,8 +25,9 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 
 from code_speed import measure_all
@@ -52,6 +54,20 @@ DEFINITIONS = {
     "C#": ("newtonsoft-json", "cimsgE"),
     "PHP": ("laravel-framework", "cfit"),
     "Ruby": ("rack", "cmfS"),
+}
+# The same for languages without a syntax tree.
+OUTLINES = {
+    "Clojure": ("ring", "fn"),
+    "EmacsLisp": ("magit", "fsmcvV"),
+    "Erlang": ("cowboy", "fmrdt"),
+    "Fortran": ("fpm", "fmpst"),
+    "Julia": ("DataFrames.jl", "fsmn"),
+    "ObjectiveC": ("AFNetworking", "iIPmcpf"),
+    "OCaml": ("ocaml-cohttp", "tfpe"),
+    "Perl": ("mojo", "ps"),
+    "Protobuf": ("memos", "mgsr"),
+    "R": ("dplyr", "f"),
+    "Tcl": ("redis", "pn"),
 }
 NEAR_LINES = 3  # the two may point at a decorator, a return type or the name
 
@@ -157,9 +173,19 @@ class Bench:
 
 def definitions(bench: Bench) -> None:
     print("definitions against Universal Ctags: share of its tags that CodeInfo has, by name and place")
-    for language, (project, kinds) in DEFINITIONS.items():
+    _compare_definitions(bench, DEFINITIONS)
+
+
+def outlines(bench: Bench) -> None:
+    """Equations of one function that follow each other are one definition here, and several tags."""
+    print("definitions without a syntax tree against Universal Ctags: share of its tags that CodeInfo has")
+    _compare_definitions(bench, OUTLINES, is_inside=True)
+
+
+def _compare_definitions(bench: Bench, projects: Mapping[str, tuple[str, str]], *, is_inside: bool = False) -> None:
+    for language, (project, kinds) in projects.items():
         with bench.project(project) as (engine, root):
-            ours = _our_definitions(engine, root)
+            ours = _our_definitions(engine, root, is_inside=is_inside)
             tags = [tag for tag in _ctags(root, language, kinds) if tag[0] in ours]
         missed = [tag for tag in tags if not _has(ours[tag[0]], tag[1], tag[2])]
         recall = 1 - len(missed) / len(tags)
@@ -169,16 +195,19 @@ def definitions(bench: Bench) -> None:
             print(f"      {count} × {kind}: {'; '.join(examples)}")
 
 
-def _our_definitions(engine: Engine, root: Path) -> dict[str, dict[str, list[int]]]:
+def _our_definitions(engine: Engine, root: Path, *, is_inside: bool) -> dict[str, dict[str, list[range]]]:
+    """Of each file, where tags of a name may be: at the definition, or also inside it."""
     store = engine.indexes.of(root).live_store()
     assert store is not None
-    definitions: dict[str, dict[str, list[int]]] = {}
+    definitions: dict[str, dict[str, list[range]]] = {}
     with code_facts(store) as facts:
         for file in facts.files():
-            names: dict[str, list[int]] = definitions.setdefault(file.path, {})
+            names: dict[str, list[range]] = definitions.setdefault(file.path, {})
             for definition in facts.definitions(file.file_id):
+                start = definition.start_line
+                lines = range(start - NEAR_LINES, (definition.end_line if is_inside else start + NEAR_LINES) + 1)
                 for name in {definition.name, definition.qualified, definition.qualified.rpartition(".")[2]}:
-                    names.setdefault(name, []).append(definition.start_line)
+                    names.setdefault(name, []).append(lines)
     return definitions
 
 
@@ -211,9 +240,11 @@ def _is_mistake(tag: dict[str, str], language: str) -> bool:
     return language == "C#" and "." in name
 
 
-def _has(names: dict[str, list[int]], name: str, line: int) -> bool:
+def _has(names: dict[str, list[range]], name: str, line: int) -> bool:
     plain = name.replace("::", ".").rpartition(".")[2] or name
-    return any(abs(line - ours) <= NEAR_LINES for ours in (*names.get(name, ()), *names.get(plain, ())))
+    selector = name.partition(":")[0]  # `add:to:` of Objective-C
+    spans = chain.from_iterable(names.get(spelling, ()) for spelling in {name, plain, selector, name.strip("`")})
+    return any(line in span for span in spans)
 
 
 # --- imports -------------------------------------------------------------------------------------------------------
@@ -381,7 +412,7 @@ def speed(bench: Bench) -> None:
     measure_all(bench.trees)
 
 
-PARTS = {part.__name__: part for part in (definitions, imports, cycles, references, speed)}
+PARTS = {part.__name__: part for part in (definitions, outlines, imports, cycles, references, speed)}
 
 
 def main() -> int:

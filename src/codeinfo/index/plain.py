@@ -499,8 +499,8 @@ def _define(match: _Match, last: int, outer: Definition | None, doc: str, line: 
     kind = match.kind
     if outer is not None and kind in ("function", "method"):
         kind = "function" if outer.kind in ("module", "namespace") else "method"
-    # `package Shop::Cart`; the dots of a function of R belong to its name
-    names = re.split(r"::|\." if symbol_kind(kind).is_container else "::", match.name.strip(":"))
+    # `package Shop::Cart`; dots and `:::` in a function of R belong to its name
+    names = re.split(r"::|\." if symbol_kind(kind).is_container else "(?<!:)::(?!:)", match.name.strip(":"))
     around = outer.qualified if outer is not None else ""
     qualified = ".".join(filter(None, (around, match.owner, *names)))
     signature = " ".join(line.split()).rstrip(" {").rstrip()[:MAX_SIGNATURE]
