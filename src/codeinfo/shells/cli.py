@@ -508,7 +508,8 @@ class Commands(click.Group):
             if not self.prefix and not (near and args[1:]):  # a single word may be a query
                 words = (word for word in args if word != "--help")
                 hints.append(f"To search for it: `{shlex.join(('codeinfo', 'search', *words))}`")
-            raise UsageError(f"no such command {args[0]!r}", " ".join(hints)) from None
+            step = " ".join((*hints, f"See `{ctx.command_path} --help`"))
+            raise UsageError(f"no such command {args[0]!r}", step) from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.prefix:
