@@ -2693,9 +2693,14 @@ def test_what_is_written_behind_its_owner_is_resolved(tmp_path: Path) -> None:
     sources = {
         "main.tf": 'resource "bucket" "logs" {\n}\nresource "policy" "logs" {\n  of = bucket.logs.id\n}\n'
         'output "logs" { value = policy.logs.id } # bucket.logs\n',
+        "shop/a.tf": 'resource "queue" "jobs" {\n}\n',
+        "shop/b.tf": 'resource "x" "y" {\n  of = queue.jobs.id\n}\n',
+        "cart/a.tf": 'resource "queue" "jobs" {\n}\n',
     }
     with indexed(tmp_path, sources) as engine:
         assert uses(engine, tmp_path, "bucket.logs") == {("main.tf", 4, "resolved")}
+        assert uses(engine, tmp_path, "shop/a.tf::queue.jobs") == {("shop/b.tf", 2, "resolved")}
+        assert uses(engine, tmp_path, "cart/a.tf::queue.jobs") == set()
         assert uses(engine, tmp_path, "policy.logs") == {("main.tf", 6, "resolved")}
 
 

@@ -1370,3 +1370,15 @@ def test_lines_are_those_of_git(project: Path) -> None:
     commit(project, "pay", {"pkg/[id] pay.py": text.format(1)})
     (project / "pkg/[id] pay.py").write_text(text.format(2), newline="")
     assert review(project) == [("untested", "pkg/[id] pay.py:4", "pay was changed, and no test was")]
+
+
+def test_the_first_line_of_a_definition_without_a_syntax_tree_is_no_signature() -> None:
+    texts = ("sub token { 1 }\n", "sub token { 2 }\n")
+
+    def messages(path: str) -> list[str]:
+        before, after = (Version(text, (Definition("token", "token", "method", text, "", 1, 1),)) for text in texts)
+        revision = Revision(compare(path, *texts), before, after, is_product=True)
+        return [found.finding.message for found in find_api_changes([revision])]
+
+    assert messages("Cart.pm") == []
+    assert len(messages("cart.rb")) == 1

@@ -98,7 +98,7 @@ def chunk_settings(index: IndexSettings) -> ChunkSettings:
 
 # --- one index --------------------------------------------------------------------------------------------------------
 
-TOKENS_VERSION = 50  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
+TOKENS_VERSION = 51  # raise when tokens.py, a grammar, the field weights or packed references change what is stored
 MASKING_VERSION = 3  # raise when sources/masking masks more: what older rules missed must not stay in an index
 KEYWORD_ONLY = (
     "no embedding model is configured, so this is keyword search only; set embedding.provider to search by meaning too"

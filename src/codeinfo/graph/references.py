@@ -16,7 +16,7 @@ from types import MappingProxyType
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
-from codeinfo.cache import reachable
+from codeinfo.cache import group_by_key, reachable
 from codeinfo.errors import NotFound, UsageError
 from codeinfo.globs import lies_below
 from codeinfo.graph.code_index import CodeIndex
@@ -614,7 +614,8 @@ _MOST_OWNER_CHARS = 100
 def _find_written(index: CodeIndex, file: FileFacts, lookup: Lookup) -> Iterator[Use]:
     """The lines with a name, other than in comments and where it is defined."""
     name, is_callable = lookup.name, any(definition.is_function for definition in lookup.symbols.values())
-    by_owner = {re.split(r"\W", symbol.owner.qualified)[-1]: symbol for symbol in lookup.symbols}
+    every = _look_up_plain(index, name).symbols
+    by_owner = group_by_key((re.split(r"\W", symbol.owner.qualified)[-1], symbol) for symbol in every)
     unit, text = index.unit(file.path), index.lines(file.path).whole_text()
     comments = [*find_comments(text, file.language)]
     defined, settled = {definition.start_line for definition in unit.named(name)}, set[int]()
@@ -632,9 +633,19 @@ def _find_written(index: CodeIndex, file: FileFacts, lookup: Lookup) -> Iterator
         settled.add(line)
         is_call = is_callable and "(" in (text[position - 1 : position], text[match.end() : match.end() + 1])
         owner = _OWNER.search(text[max(0, position - _MOST_OWNER_CHARS) : position])
-        symbol = by_owner.get(owner[1]) if owner else None
+        meant = _nearest_to(file, by_owner.get(owner[1], ())) if owner else ()
+        symbol = next((symbol for symbol in meant if symbol in lookup.symbols), None)
+        if symbol is None and meant:
+            continue  # of another owner, or of one in another folder
         reference = Reference(name, line, "call" if is_call else "use", _definition_around(unit, line))
         yield Use(file, reference, symbol, "resolved" if symbol else "syntactic")
+
+
+def _nearest_to(file: FileFacts, symbols: Sequence[SymbolId]) -> Sequence[SymbolId]:
+    """Those in the same file, otherwise in the same folder; one elsewhere only if it is the only one."""
+    own = [symbol for symbol in symbols if symbol.path == file.path]
+    beside = [symbol for symbol in symbols if dirname(symbol.path) == file.folder]
+    return own or beside or (symbols if len(symbols) == 1 else ())
 
 
 class _UseMatcher(Struct, frozen=True):

@@ -504,4 +504,5 @@ def _define(match: _Match, last: int, outer: Definition | None, doc: str, line: 
     around = outer.qualified if outer is not None else ""
     qualified = ".".join(filter(None, (around, match.owner, *names)))
     signature = " ".join(line.split()).rstrip(" {").rstrip()[:MAX_SIGNATURE]
-    return Definition(names[-1], qualified, kind, signature, doc, match.line, last)
+    is_exported = not names[-1].startswith("_")  # a convention of most of them
+    return Definition(names[-1], qualified, kind, signature, doc, match.line, last, is_exported)

@@ -18,7 +18,7 @@ from codeinfo.knowledge.detectors import Detector, without_comments
 from codeinfo.knowledge.history import BlameLine
 from codeinfo.knowledge.memory import Memory, is_bot, is_in_scope
 from codeinfo.knowledge.patterns import CONFLICT_ABOVE, key_of
-from codeinfo.languages import language_of, may_be_test
+from codeinfo.languages import has_outline, language_of, may_be_test
 from codeinfo.languages.manifests import kind_of_manifest
 from codeinfo.languages.model import is_marked_test, may_have_inline_tests
 from codeinfo.model import Definition, FileKind, Import, Reference, split_lines
@@ -291,6 +291,8 @@ def find_api_changes(revisions: Sequence[Revision]) -> list[ApiChange]:
                 message = f"{old.qualified} ({old.kind}) is gone: {_short(old.signature)}"
                 finding = Finding("api", revision.at(old.start_line), message)
                 changes.append(ApiChange(finding, old.qualified, is_gone=True))
+            elif has_outline(revision.language):
+                continue  # its signature is a line, which may have more than the head
             elif old.kind != "constant" and len(same_name) == 1 == counts[old.qualified]:
                 (new,) = same_name
                 if max(len(old.signature), len(new.signature)) > _MAY_BE_CUT:
