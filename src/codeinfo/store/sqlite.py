@@ -399,8 +399,9 @@ def _problem(db: apsw.Connection, folder: Path) -> str:
 class Hold:
     """Keeps a build from being removed while a store of it can be used; the kernel releases it for dead processes."""
 
+    _handle = -1  # of the class: a signal may end the process before the first line of `__init__`
+
     def __init__(self, folder: Path) -> None:
-        self._handle = -1
         try:
             self._handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             # Removing a build locks it first.
